@@ -1,0 +1,85 @@
+# make run       build the server and start it on 127.0.0.1:6379 with its data in ./data
+# make test      all tests
+# make verify    what CI runs: lint, freshness of generated files, tests, tests under the race detector
+# make generate  rewrite the generated documents
+# make bench     compare with redis-server on this machine
+# make fuzz      every fuzz target for FUZZTIME
+# make clean     remove what was built
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+GO ?= go
+FUZZTIME ?= 10s
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build run test verify lint race race-tests race-server bench generate fuzz clean redis gcc
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+run: build
+	./bin/codeq-server
+
+# Without the other servers the tests that need them would be skipped; CODEQ_REQUIRE_PEERS turns that into a failure.
+test: redis
+	CODEQ_REQUIRE_PEERS=1 $(GO) test -timeout 15m ./...
+
+# The tests of ./internal/conventions and ./internal/generate check the imports, the style and that generated files are
+# fresh; they run with "make test" and, to fail early, here.
+lint:
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted; run gofmt -w"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) test ./internal/conventions ./internal/generate
+
+verify: lint build test race
+
+race: race-tests race-server
+
+# The packages by themselves. The black-box tests see only the server's binary and follow below.
+race-tests: gcc redis
+	CGO_ENABLED=1 CODEQ_REQUIRE_PEERS=1 $(GO) test -race -short -timeout 10m $$($(GO) list ./... | grep -v '^codeq/tests$$')
+
+# The black-box tests in short forms against a server that was built with the race detector.
+race-server: gcc redis
+	CGO_ENABLED=1 $(GO) build -race -o bin/race/codeq-server ./cmd/codeq-server
+	CODEQ_SERVER=$(CURDIR)/bin/race/codeq-server CODEQ_REQUIRE_PEERS=1 CODEQ_TARGETS=codeq GORACE=halt_on_error=1 \
+		$(GO) test -timeout 10m ./tests -tasks 500 -rounds 1 -steps 500 -seeds 2
+
+bench: build
+	CODEQ_SERVER=$(CURDIR)/bin/codeq-server $(GO) run ./bench
+
+generate:
+	$(GO) run ./internal/generate
+
+fuzz:
+	@for package in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+clean:
+	rm -rf bin
+	$(GO) clean -testcache
+
+# install says how to get Debian packages, and gets them where that is possible: $(call install,packages)
+define install
+if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); \
+else \
+	echo "please install: $(1) (Debian, Ubuntu: sudo apt-get install $(1))"; exit 1; \
+fi
+endef
+
+# The reference that compatibility is tested against, and its tools.
+redis:
+	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-benchmark >/dev/null || \
+	{ $(call install,redis-server redis-tools); }
+
+# The race detector needs a C compiler.
+gcc:
+	@command -v gcc >/dev/null || { $(call install,gcc libc6-dev); }

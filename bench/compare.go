@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"codeq/internal/peer"
+)
+
+const (
+	clients     = 50     // redis-benchmark -c
+	payload     = 100    // redis-benchmark -d, bytes
+	keyspace    = 100000 // redis-benchmark -r, where a test has random keys or members
+	probe       = 20000  // requests of the run that finds how many a real run takes
+	roundTo     = 10000  // requests per run are a multiple of this
+	listBatch   = 500    // elements per RPUSH when a list is filled
+	fillPadding = 10000  // elements that a list holds beyond what will be popped
+)
+
+// benchmark is one test of redis-benchmark.
+type benchmark struct {
+	name   string
+	random bool // uses -r
+	fill   bool // needs a list that is long enough
+}
+
+// target is the part of Redis' rate that codeq shall reach at a pipeline depth.
+type target struct {
+	depth int
+	ratio float64
+}
+
+// compare runs redis-benchmark's tests on each server in turns and prints medians. The number of requests is the
+// same for all servers; the first one decides it.
+func compare(ctx context.Context, s settings, servers []*peer.Server) error {
+	tool, err := peer.Tool("redis-benchmark")
+	if err != nil {
+		return err
+	}
+	benchmarks := []benchmark{
+		{"set", true, false}, {"lpush", false, false}, {"rpop", false, true},
+		{"sadd", true, false}, {"hset", true, false}, {"zadd", true, false},
+	}
+	fmt.Printf("redis-benchmark -c %d -d %d, median of %d, requests per second. set, sadd, hset and zadd use -r %d;\n"+
+		"every run begins with FLUSHALL, and rpop with a list that is longer than the run.\n\n", clients, payload,
+		s.repeat, keyspace)
+	fmt.Print("| test | depth | requests |")
+	for _, server := range servers {
+		fmt.Printf(" %s |", server.Kind())
+	}
+	fmt.Print(" ratio | target | |\n|---|---|---|", strings.Repeat("---|", len(servers)+3), "\n")
+	for _, target := range []target{{1, 0.9}, {16, 0.6}} {
+		for _, b := range benchmarks {
+			if err := compareOne(ctx, s, tool, servers, b, target); err != nil {
+				return fmt.Errorf("%s at depth %d: %w", b.name, target.depth, err)
+			}
+		}
+	}
+	return nil
+}
+
+func compareOne(ctx context.Context, s settings, tool string, servers []*peer.Server, b benchmark, goal target) error {
+	requests := s.requests
+	if requests == 0 {
+		rate, err := measureOnce(ctx, tool, servers[0], b, goal.depth, probe)
+		if err != nil {
+			return err
+		}
+		requests = max(roundTo, int(rate*s.seconds)/roundTo*roundTo)
+	}
+	rates := make([][]float64, len(servers))
+	for range s.repeat {
+		for i, server := range servers {
+			rate, err := measureOnce(ctx, tool, server, b, goal.depth, requests)
+			if err != nil {
+				return fmt.Errorf("%s: %w", server.Kind(), err)
+			}
+			rates[i] = append(rates[i], rate)
+		}
+	}
+	fmt.Printf("| %s | %d | %d |", b.name, goal.depth, requests)
+	medians := map[peer.Kind]float64{}
+	for i, server := range servers {
+		medians[server.Kind()] = median(rates[i])
+		fmt.Printf(" %.0f |", medians[server.Kind()])
+	}
+	fmt.Println(verdict(medians, goal))
+	return nil
+}
+
+// verdict is the end of a row: ratio, target, and whether it is met; dashes when there is nothing to compare.
+func verdict(medians map[peer.Kind]float64, goal target) string {
+	reference, ours := medians[peer.Redis], medians[peer.Codeq]
+	if reference == 0 || ours == 0 {
+		return fmt.Sprintf(" – | %.1f | – |", goal.ratio)
+	}
+	met := "missed"
+	if ours/reference >= goal.ratio {
+		met = "met"
+	}
+	return fmt.Sprintf(" %.2f | %.1f | %s |", ours/reference, goal.ratio, met)
+}
+
+// measureOnce prepares the data, runs one test and returns its rate.
+func measureOnce(ctx context.Context, tool string, server *peer.Server, b benchmark, depth, requests int) (float64, error) {
+	c, err := server.Dial()
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	if _, err := c.Call("FLUSHALL"); err != nil {
+		return 0, err
+	}
+	if b.fill {
+		if err := fillList(c, "mylist", requests+fillPadding); err != nil {
+			return 0, fmt.Errorf("fill list: %w", err)
+		}
+	}
+	host, port, err := net.SplitHostPort(server.Addr())
+	if err != nil {
+		return 0, err
+	}
+	args := []string{"-h", host, "-p", port, "--csv", "-c", strconv.Itoa(clients), "-d", strconv.Itoa(payload),
+		"-n", strconv.Itoa(requests), "-P", strconv.Itoa(depth), "-t", b.name}
+	if b.random {
+		args = append(args, "-r", strconv.Itoa(keyspace))
+	}
+	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("redis-benchmark: %w", err)
+	}
+	return parseRate(string(out))
+}
+
+// parseRate takes the rate of the only test from redis-benchmark's CSV.
+func parseRate(out string) (float64, error) {
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	if err != nil {
+		return 0, fmt.Errorf("redis-benchmark's CSV: %w", err)
+	}
+	if len(rows) != 2 || len(rows[1]) < 2 || rows[0][1] != "rps" {
+		return 0, fmt.Errorf("redis-benchmark's CSV: %q", out)
+	}
+	return strconv.ParseFloat(rows[1][1], 64)
+}
+
+// fillList appends n elements of the payload's size to a list.
+func fillList(c *peer.Conn, key string, n int) error {
+	element := strings.Repeat("x", payload)
+	return pipelined(c, (n+listBatch-1)/listBatch, func(dst []byte, i int) []byte {
+		args := append(make([]string, 0, listBatch+2), "RPUSH", key)
+		return peer.AppendCommand(dst, append(args, slices.Repeat([]string{element}, min(listBatch, n-i*listBatch))...)...)
+	})
+}
+
+// pipelineDepth is how many commands of a load are on the way.
+const pipelineDepth = 16
+
+// pipelined sends n commands, some at a time. Any error reply ends it.
+func pipelined(c *peer.Conn, n int, command func(dst []byte, i int) []byte) error {
+	var out []byte
+	for sent := 0; sent < n; {
+		size := min(pipelineDepth, n-sent)
+		out = out[:0]
+		for range size {
+			out = command(out, sent)
+			sent++
+		}
+		if err := c.Write(out); err != nil {
+			return err
+		}
+		for range size {
+			raw, err := c.Read()
+			if err != nil {
+				return err
+			}
+			if raw[0] == '-' {
+				return errors.New(strings.TrimSpace(string(raw)))
+			}
+		}
+	}
+	return nil
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}

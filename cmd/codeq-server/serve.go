@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"codeq/commands"
+	"codeq/config"
+	"codeq/internal/clock"
+	"codeq/internal/version"
+	"codeq/resp"
+	"codeq/scripting"
+	"codeq/shard"
+	"codeq/supplier"
+)
+
+// GOGC and GOMEMLIMIT are left to the environment. Most of what the server keeps is in caches with bounds of their own
+// (cache-size, block-cache-size, memtable-size), and no other value was measured to be better for all of them.
+
+// server is everything that runs, in the order in which it was started.
+type server struct {
+	config    *config.Store
+	level     *slog.LevelVar
+	log       *slog.Logger
+	stop      chan string // why the server has to stop; holds the first reason
+	router    *supplier.Router
+	store     *shard.Store
+	limits    *resp.Limits
+	network   *resp.Server
+	listeners []net.Listener
+}
+
+// serve runs a server with the configuration until it is told to stop.
+func serve(c *config.Config) error {
+	level := new(slog.LevelVar)
+	level.Set(slogLevel(c.LogLevel))
+	s := &server{
+		config: config.NewStore(c),
+		level:  level,
+		log:    newLogger(os.Stderr, c.LogFormat, level),
+		stop:   make(chan string, 1),
+	}
+	slog.SetDefault(s.log)
+	s.watchSignals()
+	if err := s.run(); err != nil {
+		s.log.Error("stopped", "error", err)
+		return loggedError{err}
+	}
+	s.log.Info("stopped")
+	return nil
+}
+
+// watchSignals asks for a stop at the first SIGTERM or SIGINT and ends the process at the second. What was acknowledged
+// is in the log either way. As with Redis, the server outlives its terminal and the reader of its log.
+func (s *server) watchSignals() {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() { // ends with the process
+		s.requestStop((<-signals).String())
+		s.log.Error("stopped by a second signal", "signal", (<-signals).String())
+		os.Exit(1)
+	}()
+}
+
+// requestStop asks for a stop without waiting for it.
+func (s *server) requestStop(reason string) {
+	select {
+	case s.stop <- reason:
+	default:
+	}
+}
+
+// run starts everything, waits for a reason to stop, and stops everything.
+func (s *server) run() (err error) {
+	if err := s.openStore(); err != nil {
+		return err
+	}
+	if err := s.startNetwork(); err != nil {
+		return errors.Join(err, s.store.Close())
+	}
+	s.announce()
+	failed := make(chan error, len(s.listeners))
+	for _, l := range s.listeners {
+		go func() { failed <- s.network.Serve(l) }() // stopped by Shutdown
+	}
+	select {
+	case reason := <-s.stop:
+		s.log.Info("stopping", "reason", reason)
+	case err = <-failed:
+		err = fmt.Errorf("accept connections: %w", err)
+	}
+	return errors.Join(err, s.drain())
+}
+
+func (s *server) openStore() error {
+	c := s.config.Current()
+	var err error
+	if s.router, err = newRouter(c); err != nil {
+		return err
+	}
+	topology := s.router.Topology()
+	s.store, err = shard.Open(shard.Options{
+		Dir:            c.Dir,
+		Names:          topology.Names(),
+		DefaultShards:  topology.Default,
+		Databases:      c.Databases,
+		Placer:         commands.Placer(s.router),
+		Clock:          clock.System(),
+		Logger:         s.log,
+		Fsync:          fsyncPolicy(c.AppendFsync),
+		CacheBytes:     int(c.CacheSize),
+		BlockCache:     c.BlockCacheSize,
+		MemtableBytes:  int(c.MemtableSize),
+		LogSegment:     c.LogSegmentSize,
+		LogMax:         c.LogMaxSize,
+		ExpireInterval: time.Second.Milliseconds() / int64(c.Hz),
+		Fatal:          s.fatal,
+	})
+	if err != nil {
+		return fmt.Errorf("open the data: %w", err)
+	}
+	return nil
+}
+
+// fatal ends the process when the store can't go on. Nothing can be acknowledged any more, and what was is in the log.
+func (s *server) fatal(err error) {
+	s.log.Error("the store has failed; the server ends", "error", err)
+	os.Exit(1)
+}
+
+func fsyncPolicy(p config.AppendFsync) shard.FsyncPolicy {
+	switch p {
+	case config.FsyncAlways:
+		return shard.FsyncAlways
+	case config.FsyncNo:
+		return shard.FsyncNo
+	}
+	return shard.FsyncEverySec
+}
+
+// startNetwork makes the server of commands and opens the listeners. Nothing accepts connections yet.
+func (s *server) startNetwork() error {
+	c := s.config.Current()
+	system := clock.System()
+	handler, err := commands.New(commands.Options{
+		Store:  s.store,
+		Router: s.router,
+		Config: s.config,
+		Scripts: scripting.New(scripting.Options{
+			MaxStringBytes: int(c.ProtoMaxBulkLen),
+			TimeLimit:      func() time.Duration { return s.config.Current().LuaTimeLimit },
+			Now:            system.Now,
+			Logger:         s.log,
+		}),
+		Clock:  system,
+		Logger: s.log,
+		// The log keeps what is not flushed, so it makes no difference whether to save.
+		Stop: func(bool) { s.requestStop("SHUTDOWN") },
+	})
+	if err != nil {
+		return err
+	}
+	if s.listeners, err = listen(c); err != nil {
+		return err
+	}
+	s.limits = newLimits(c)
+	setMaxClients(s.limits, c.MaxClients, s.log)
+	s.network = resp.NewServer(resp.Options{Handler: handler, Limits: s.limits, Now: system.Now, Log: s.log})
+	handler.Attach(s.network)
+	s.config.OnChange(s.reconfigure)
+	return nil
+}
+
+// reconfigure carries out a CONFIG SET, as far as others don't ask for the present value whenever they need it.
+func (s *server) reconfigure(before, after *config.Config) {
+	s.level.Set(slogLevel(after.LogLevel))
+	setLimits(s.limits, after)
+	if before.MaxClients != after.MaxClients {
+		setMaxClients(s.limits, after.MaxClients, s.log)
+	}
+	if before.AppendFsync != after.AppendFsync {
+		s.store.SetFsync(fsyncPolicy(after.AppendFsync))
+	}
+}
+
+// announce logs that clients can connect, from now on: what they send waits in the listeners.
+func (s *server) announce() {
+	c := s.config.Current()
+	addr := c.UnixSocket
+	if c.Addr != "" {
+		addr = s.listeners[0].Addr().String()
+	}
+	s.log.Info("ready", "addr", addr, "unixsocket", c.UnixSocket, "data", c.Dir, "shards", s.store.Shards(),
+		"supplier", c.Supplier, "appendfsync", string(c.AppendFsync), "version", version.Number, "pid", os.Getpid())
+}
+
+// drain lets what runs finish, sends its replies, and closes the data. Clients that take longer than shutdown-timeout are cut
+// off; then a command may still run, and the data is left as after a crash, from which the next start recovers.
+func (s *server) drain() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Current().ShutdownTimeout)
+	defer cancel()
+	if err := s.network.Shutdown(ctx); err != nil {
+		s.log.Warn("clients did not finish within shutdown-timeout; what is acknowledged is in the log", "error", err)
+		return nil
+	}
+	if err := s.store.Close(); err != nil {
+		return fmt.Errorf("close the data: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package commands
+
+import (
+	"sync/atomic"
+
+	"codeq/commands/spec"
+	"codeq/resp"
+	"codeq/shard"
+)
+
+// Command is a declaration with the handler that carries it out. A container such as CONFIG has none.
+type Command struct {
+	spec.Command
+	Run Handler
+	// Scope says which shards the command needs and in whose company it runs.
+	Scope Scope
+
+	stats *commandStats // set by the registry
+}
+
+// Scope says which shards a command needs and in whose company it runs.
+type Scope uint8
+
+const (
+	// scopeKeys is a command on its keys; what else it touches is locked on demand. It shares a transaction with
+	// the commands around it in a pipeline, and may run again before anything of it is seen.
+	scopeKeys Scope = iota
+	// scopeAll is the same for a command that looks at, or empties, all shards: DBSIZE, KEYS, FLUSHALL.
+	scopeAll
+	// scopeOwn has its keys' shards and a transaction of its own: what precedes it is committed before. A script that
+	// fails can so be undone, and EXEC is one commit.
+	scopeOwn
+	// scopeSession runs once and outside of transactions, so it has no DB: it changes the session or the server, as
+	// SELECT and CONFIG SET do, or must get through while others wait for locks, as SCRIPT KILL does. Queued by
+	// MULTI, it runs within EXEC's transaction, and may run again.
+	scopeSession
+)
+
+// commandStats is what INFO commandstats tells of one command.
+type commandStats struct {
+	calls    atomic.Int64 // carried out
+	failed   atomic.Int64 // of those, replied with an error
+	rejected atomic.Int64 // refused before they began
+	nanos    atomic.Int64 // spent in the handler
+}
+
+// Handler carries out one command: it parses the arguments, calls typed collections on the transaction and
+// writes exactly one reply. An error that it returns is the reply instead; what it had written is taken back.
+// It validates before it writes to the database, so that a failing command leaves nothing behind.
+type Handler func(*Call) error
+
+// Call is one command being carried out. It is only valid until the handler returns.
+type Call struct {
+	// Args are the command's words, its name first. They are only valid until the handler returns.
+	Args [][]byte
+	// Out takes the reply.
+	Out *resp.Writer
+
+	cmd     *Command
+	session *session
+	server  *Server
+	tx      *shard.Tx // nil for scopeSession outside of EXEC
+	db      int       // the selected database
+	script  bool      // issued by a script
+}
+
+// Server is the server that carries out the call.
+func (c *Call) Server() *Server { return c.server }
+
+// DB is the selected database within the call's transaction.
+func (c *Call) DB() shard.DB { return c.tx.DB(c.db) }
+
+// DBAt is another database within the call's transaction.
+func (c *Call) DBAt(n int) shard.DB { return c.tx.DB(n) }
+
+// selectDB selects another database: for the session, or within a script for the rest of its run.
+func (c *Call) selectDB(n int) {
+	c.db = n
+	if c.script {
+		return
+	}
+	c.session.selectDB(n)
+}
+
+// key is the first argument, which the arity guarantees.
+func (c *Call) key() []byte { return c.Args[1] }
+
+// args returns the arguments behind the first skip ones. The name is not among them.
+func (c *Call) args(skip int) *arguments { return &arguments{rest: c.Args[1+skip:]} }

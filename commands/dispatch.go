@@ -1,0 +1,128 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"codeq/commands/spec"
+	"codeq/resp"
+	"codeq/shard"
+)
+
+// Replies to what is not the client's fault. The log has the cause.
+var (
+	errInternal  = errors.New("internal error, nothing was changed: the server's log has the reason")
+	errNotStored = errors.New("not acknowledged, since it could not be stored: the server's log has the reason")
+)
+
+// errUndo is returned by a handler of scopeOwn whose reply stands while what it did to the database is to be undone.
+var errUndo = errors.New("commands: the call is to be undone")
+
+// panicked is the error of a handler that panicked.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// admit finds the command that a call means and checks whether the session may run it. The error is the reply; cmd may be
+// known all the same. The checks and their order are Redis'.
+func (ss *session) admit(args [][]byte) (cmd *Command, err error) {
+	s := ss.server
+	cmd, container := s.table.Resolve(args)
+	if cmd == nil {
+		if container != nil {
+			return nil, resp.ErrUnknownSubcommand(args[0], args[1])
+		}
+		return nil, resp.ErrUnknownCommand(args)
+	}
+	switch {
+	case !cmd.AcceptsArgs(len(args)):
+		err = resp.ErrWrongArgs(cmd.Name)
+	case !ss.authenticated && !cmd.Has(spec.NoAuth) && s.config.Current().RequirePass != "":
+		err = resp.ErrNoAuth
+	case ss.multi.open && cmd.Has(spec.NoMulti):
+		err = resp.ErrNotInMulti
+	case !cmd.Has(spec.AllowBusy) && s.scripts.Busy():
+		err = resp.ErrScriptBusy
+	default:
+		return cmd, nil
+	}
+	cmd.stats.rejected.Add(1)
+	return cmd, err
+}
+
+// prepare makes c a call of the command.
+func (ss *session) prepare(c *Call, cmd *Command, args [][]byte, tx *shard.Tx) {
+	c.Args, c.Out = args, ss.conn.Out
+	c.cmd, c.session, c.server = cmd, ss, ss.server
+	c.tx, c.db = tx, ss.db()
+}
+
+// perform carries out a call. A client's error has become the reply when it returns nil. What it returns besides
+// errUndo leaves no reply that counts: shard.ErrConflict, an operational error, or a panic of the handler, which must not
+// keep the caller from giving its locks back.
+func (ss *session) perform(c *Call) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicked{value: v, stack: debug.Stack()}
+		}
+	}()
+	mark, began := c.Out.Len(), ss.now
+	if err = c.cmd.Run(c); err != nil && err != errUndo {
+		reply, ok := replyTo(err)
+		if !ok {
+			return err
+		}
+		c.Out.Truncate(mark)
+		c.Out.Error(reply)
+		err = nil
+	}
+	ss.now = ss.server.clock.Now()
+	stats := c.cmd.stats
+	stats.calls.Add(1)
+	stats.nanos.Add(int64(ss.now.Sub(began)))
+	if reply := c.Out.Bytes(); len(reply) > mark && reply[mark] == '-' {
+		stats.failed.Add(1)
+		ss.server.totals.errors.Add(1)
+	}
+	return err
+}
+
+// replyTo is the reply that a handler's error stands for; not ok if the error is not the client's.
+func replyTo(err error) (reply resp.Error, ok bool) {
+	if reply, ok := err.(resp.Error); ok {
+		return reply, true
+	}
+	if errors.Is(err, shard.ErrWrongType) {
+		return resp.ErrWrongType, true
+	}
+	ok = errors.As(err, &reply)
+	return reply, ok
+}
+
+// refuse replies to a call that is not carried out.
+func (ss *session) refuse(err error) {
+	ss.conn.Out.Error(err)
+	ss.server.totals.errors.Add(1)
+}
+
+// report logs an error that is not the client's, once, and returns what the client is told. A session whose handler
+// panicked ends: what it has in memory may be half changed.
+func (ss *session) report(err error) error {
+	s := ss.server
+	var p *panicked
+	switch {
+	case errors.As(err, &p):
+		s.totals.panics.Add(1)
+		s.logger.Error("a command panicked", "client", ss.conn.ID, "panic", p.value, "stack", string(p.stack))
+		ss.conn.CloseAfterReply()
+	case errors.Is(err, shard.ErrTooBig):
+		return shard.ErrTooBig
+	default:
+		s.logger.Error("a command failed", "client", ss.conn.ID, "err", err)
+	}
+	return errInternal
+}

@@ -1,0 +1,50 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"codeq/commands/spec"
+)
+
+// families lists the commands of this server.
+func families() []Command {
+	return slices.Concat(
+		stringCommands(), keyCommands(), listCommands(), hashCommands(), setCommands(), zsetCommands(),
+		transactionCommands(), scriptCommands(),
+		connectionCommands(), serverCommands(), introspectionCommands(),
+	)
+}
+
+// newRegistry indexes the commands. Its error lists every fault of the declarations.
+func newRegistry(commands []Command) (*spec.Table[Command], error) {
+	var faults []error
+	for i := range commands {
+		c := &commands[i]
+		c.stats = new(commandStats)
+		faults = append(faults, c.faults()...)
+	}
+	table, err := spec.NewTable(commands, func(c *Command) *spec.Command { return &c.Command })
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return nil, err
+	}
+	return table, nil
+}
+
+// faults holds the parts of the declaration that this package adds against the others; spec checks its own.
+func (c *Command) faults() (faults []error) {
+	when := func(bad bool, what string) {
+		if bad {
+			faults = append(faults, fmt.Errorf("command %q: %s", c.Name, what))
+		}
+	}
+	when(c.Run == nil && !c.IsContainer(), "has no handler")
+	when(c.Run != nil && c.IsContainer(), "is a container, whose handler would never run")
+	when(c.Scope > scopeSession, "has an unknown scope")
+	when(c.Scope == scopeSession && c.HasKeys(), "has keys, but no transaction to reach them")
+	when(c.Scope == scopeAll && c.HasKeys(), "has keys, but asks for all shards")
+	// A script runs its commands within its own transaction.
+	when(c.Scope == scopeOwn && c.Flags&spec.NoScript == 0, "needs a transaction of its own, so scripts can't run it")
+	return faults
+}

@@ -1,0 +1,77 @@
+package commands
+
+import (
+	"codeq/commands/spec"
+	"codeq/shard"
+	"codeq/supplier"
+)
+
+// maxKeptPositions bounds the scratch for key and element positions that a session keeps between calls.
+const maxKeptPositions = 1024
+
+// addShards adds the shards that a call needs to the mask. What a call touches besides, such as the keys that a script
+// builds, is locked when it is touched. It fails where the supplier does.
+func (ss *session) addShards(mask *shard.Mask, cmd *Command, args [][]byte) (err error) {
+	s := ss.server
+	if cmd.Scope == scopeAll {
+		mask.Union(s.store.All())
+		return nil
+	}
+	// Where the positions can't be told, the handler will say what is wrong with the arguments.
+	if ss.keys, err = spec.AppendKeys(ss.keys[:0], &cmd.Command, args); err != nil {
+		return nil
+	}
+	db := ss.db()
+	for _, key := range ss.keys {
+		route := s.router.Route(db, args[key.Pos])
+		switch {
+		case route.Err != nil:
+			return route.Err
+		case route.Kind == supplier.Single:
+			mask.Add(route.Shard)
+		default:
+			ss.addHomes(mask, cmd, args)
+		}
+	}
+	if cap(ss.keys) > maxKeptPositions {
+		ss.keys = nil
+	}
+	return nil
+}
+
+// addHomes adds the shards that a call on a partitioned key needs: the homes of the elements that it names, or else every
+// shard that has a fragment.
+func (ss *session) addHomes(mask *shard.Mask, cmd *Command, args [][]byte) {
+	s := ss.server
+	ss.elements = spec.AppendElements(ss.elements[:0], &cmd.Command, args)
+	for _, pos := range ss.elements {
+		mask.Add(s.router.Home(args[pos]))
+	}
+	if len(ss.elements) == 0 {
+		mask.Union(s.store.DefaultGroup())
+	}
+	if cap(ss.elements) > maxKeptPositions {
+		ss.elements = nil
+	}
+}
+
+// Placer makes the store ask the router where keys live, so that routing and storage can't disagree.
+func Placer(r *supplier.Router) shard.Placer { return placer{r} }
+
+type placer struct{ router *supplier.Router }
+
+// Place is where the key lives.
+func (p placer) Place(db int, key []byte) (shard.Placement, error) {
+	route := p.router.Route(db, key)
+	if route.Kind == supplier.Single {
+		return shard.Placement{Shard: route.Shard}, route.Err
+	}
+	kind := shard.KindHash
+	if route.Type == supplier.PartitionZSet {
+		kind = shard.KindZSet
+	}
+	return shard.Placement{Partitioned: true, Kind: kind}, route.Err
+}
+
+// Home is the shard of an element of a partitioned key.
+func (p placer) Home(element []byte) int { return p.router.Home(element) }

@@ -1,0 +1,218 @@
+package commands
+
+import (
+	"errors"
+
+	"codeq/resp"
+	"codeq/shard"
+)
+
+// The request path. A session's pipeline is cut into runs: consecutive commands that are carried out under one round of
+// locks and, where nothing forbids it, in one transaction.
+//
+//  1. plan admits the commands at the head of the batch and adds up the shards that they need, up to
+//     run-max-commands, which bounds how long others wait for the locks.
+//  2. carryOut locks these shards, in order, and carries the commands out. What they change is committed at the end of
+//     the run, as one record of the log. A script and an EXEC have a transaction of their own: what precedes them is
+//     committed first, under the same locks.
+//  3. The locks are released. The log position of what was written or read is remembered.
+//  4. When the whole batch is done, acknowledge waits for the greatest of these positions, once.
+//
+// A command that reaches a shard which its keys did not tell may fail with shard.ErrConflict. Then everything since the
+// last commit is dropped and done again with that shard locked as well; nothing of the first try was seen by anybody.
+
+// maxTries is how often a run is tried with the locks that it is known to need, before it takes all.
+const maxTries = 3
+
+// maxKeptSteps bounds the plan that a session keeps between batches.
+const maxKeptSteps = 1024
+
+// step is one command of a run.
+type step struct {
+	cmd     *Command
+	args    [][]byte
+	refusal error // the reply, when the command is not carried out
+}
+
+// progress is how far a run has come.
+type progress struct {
+	done      int // steps that have a reply
+	committed int // steps whose effects are committed
+	mark      int // where the replies behind those of the committed steps begin
+}
+
+// Serve carries out the commands of a batch, in order.
+func (s *Server) Serve(conn *resp.Session, batch [][][]byte) {
+	ss := sessionOf(conn)
+	start, replies := conn.Out.Len(), 0
+	ss.pos = 0
+	for replies < len(batch) && !conn.Closing() {
+		replies += ss.serveSome(batch[replies:])
+	}
+	ss.acknowledge(start, replies)
+}
+
+// acknowledge is the one place where replies are let go. It guarantees that when a client reads a reply, everything that
+// its command wrote, and everything of others that it saw, is as durable as appendfsync promises: Serve does not return,
+// and so nothing of Out is sent, before the log has said so. When the log can't, every reply of the batch becomes an error,
+// for none of them is known to be true, and the session ends.
+func (ss *session) acknowledge(start, replies int) {
+	if ss.pos == 0 {
+		return
+	}
+	if ss.server.store.Wait(ss.pos) == nil {
+		return
+	}
+	// The log has told the operator, once.
+	ss.replace(start, replies, errNotStored)
+	ss.conn.CloseAfterReply()
+}
+
+// replace puts n times the error in the place of all replies from start on.
+func (ss *session) replace(start, n int, err error) {
+	ss.conn.Out.Truncate(start)
+	for range n {
+		ss.refuse(err)
+	}
+}
+
+// serveSome carries out one run, or one command that belongs to none, and returns how many commands that were.
+func (ss *session) serveSome(batch [][][]byte) int {
+	if ss.multi.open {
+		return ss.serveInMulti(batch[0])
+	}
+	mask, apart := ss.plan(batch)
+	if len(ss.steps) == 0 {
+		return ss.serveApart(apart, batch[0])
+	}
+	return ss.serveRun(mask)
+}
+
+// plan fills steps with the commands that make the next run, and adds up their shards. When the first command belongs to
+// no run, there are no steps and that command is returned.
+func (ss *session) plan(batch [][][]byte) (mask shard.Mask, apart *Command) {
+	ss.resetSteps()
+	limit := min(len(batch), ss.server.config.Current().RunMaxCommands)
+	for _, args := range batch[:limit] {
+		cmd, err := ss.admit(args)
+		if err == nil && cmd.Scope == scopeSession {
+			return mask, cmd
+		}
+		ss.addStep(&mask, cmd, args, err)
+	}
+	return mask, nil
+}
+
+func (ss *session) addStep(mask *shard.Mask, cmd *Command, args [][]byte, refusal error) {
+	if refusal == nil {
+		refusal = ss.addShards(mask, cmd, args)
+	}
+	ss.steps = append(ss.steps, step{cmd: cmd, args: args, refusal: refusal})
+}
+
+func (ss *session) resetSteps() {
+	if cap(ss.steps) > maxKeptSteps {
+		ss.steps = nil
+	}
+	ss.steps = ss.steps[:0]
+}
+
+// serveApart carries out a command of scopeSession.
+func (ss *session) serveApart(cmd *Command, args [][]byte) int {
+	mark := ss.conn.Out.Len()
+	ss.now = ss.server.clock.Now()
+	ss.conn.SetLastCommand(&cmd.Name)
+	ss.prepare(&ss.call, cmd, args, nil)
+	if err := ss.perform(&ss.call); err != nil {
+		ss.replace(mark, 1, ss.report(err))
+	}
+	return 1
+}
+
+// serveRun carries out the planned steps and returns how many of them have a reply: all, unless the session is to end or
+// one failed for reasons that are not its client's.
+func (ss *session) serveRun(mask shard.Mask) int {
+	s := ss.server
+	p := progress{mark: ss.conn.Out.Len()}
+	for try := 1; ; try++ {
+		err := ss.carryOut(mask, &p)
+		if err == nil {
+			return p.done
+		}
+		if !errors.Is(err, shard.ErrConflict) {
+			ss.replace(p.mark, p.done-p.committed, ss.report(err))
+			return p.done
+		}
+		s.totals.conflicts.Add(1)
+		ss.conn.Out.Truncate(p.mark)
+		if mask = ss.tx.Wanted(); try >= maxTries {
+			mask = s.store.All()
+		}
+	}
+}
+
+// carryOut is one try at the steps that are not committed, under one round of locks.
+func (ss *session) carryOut(mask shard.Mask, p *progress) error {
+	if err := ss.server.store.Err(); err != nil {
+		p.done = len(ss.steps)
+		return err
+	}
+	ss.forgetUnsaved()
+	ss.tx.Begin(mask)
+	ss.now = ss.server.clock.Now()
+	err := ss.carryOutSteps(p)
+	ss.pos = max(ss.pos, ss.tx.End())
+	return err
+}
+
+// carryOutSteps carries out and commits the steps that are not committed. When it fails, the steps from p.committed to
+// p.done are those that failed.
+func (ss *session) carryOutSteps(p *progress) error {
+	for p.done = p.committed; p.done < len(ss.steps) && !ss.conn.Closing(); {
+		st := &ss.steps[p.done]
+		own := st.refusal == nil && st.cmd.Scope == scopeOwn
+		if own && p.done > p.committed {
+			if err := ss.commit(p); err != nil {
+				return err
+			}
+		}
+		p.done++
+		if err := ss.carryOutStep(st); err != nil {
+			return err
+		}
+		if own {
+			if err := ss.commit(p); err != nil {
+				return err
+			}
+		}
+	}
+	return ss.commit(p)
+}
+
+func (ss *session) carryOutStep(st *step) error {
+	if st.refusal != nil {
+		ss.refuse(st.refusal)
+		return nil
+	}
+	ss.conn.SetLastCommand(&st.cmd.Name)
+	ss.prepare(&ss.call, st.cmd, st.args, ss.tx)
+	err := ss.perform(&ss.call)
+	if err == errUndo && st.cmd.Scope == scopeOwn {
+		ss.tx.Abort()
+		return nil
+	}
+	return err
+}
+
+// commit commits what the steps that are done have changed, and with it the scripts that they made known.
+func (ss *session) commit(p *progress) error {
+	if err := ss.saveScripts(); err != nil {
+		return err
+	}
+	if err := ss.tx.Commit(); err != nil {
+		return err
+	}
+	ss.scriptsSaved()
+	p.committed, p.mark = p.done, ss.conn.Out.Len()
+	return nil
+}

@@ -1,0 +1,364 @@
+package commands
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"sync"
+
+	"codeq/commands/spec"
+	"codeq/resp"
+	"codeq/scripting"
+)
+
+// scriptCommands run Lua scripts and manage the cache of scripts.
+//
+// A script is one transaction, with the locks of its declared keys; an undeclared key is locked when the script reaches
+// it, and when that is not possible without a deadlock the script is run again with that lock taken first. Nobody sees
+// anything of a run that is given up. A script that ends with an error leaves nothing behind; one that returns
+// an error reply has ended well, as in Redis.
+//
+// While a script runs past lua-time-limit, every session that has not begun to wait for a lock is told BUSY, whatever
+// shards it asks for, and only what is marked allow_busy gets through: that needs no locks. A session that waits for
+// one of the script's locks already goes on waiting until the script has ended or was killed.
+func scriptCommands() []Command {
+	const running = "Depends on the script that is executed."
+	keys := func(flags spec.KeyFlags) spec.Keys { return spec.Keys{spec.CountedKeys(2, flags)} }
+	const flags = spec.NoScript | spec.Stale | spec.SkipMonitor | spec.NoMandatoryKeys
+	return []Command{
+		{Command: spec.Command{Name: "eval", Syntax: "EVAL script numkeys [key [key ...]] [arg [arg ...]]",
+			Group: spec.Scripting, Since: "2.6.0", Complexity: running,
+			Summary: "Runs a Lua script.",
+			Flags:   flags, Keys: keys(spec.RW | spec.Access | spec.Update)},
+			Run: evalCommand, Scope: scopeOwn},
+		{Command: spec.Command{Name: "eval_ro", Syntax: "EVAL_RO script numkeys key [key ...] arg [arg ...]", Arity: -3,
+			Group: spec.Scripting, Since: "7.0.0", Complexity: running,
+			Summary: "Runs a Lua script that may not write.",
+			Flags:   flags | spec.ReadOnly, Keys: keys(spec.RO | spec.Access)},
+			Run: evalCommand, Scope: scopeOwn},
+		{Command: spec.Command{Name: "evalsha", Syntax: "EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]",
+			Group: spec.Scripting, Since: "2.6.0", Complexity: running,
+			Summary: "Runs a cached Lua script, by the SHA1 of its text.",
+			Flags:   flags, Keys: keys(spec.RW | spec.Access | spec.Update)},
+			Run: evalshaCommand, Scope: scopeOwn},
+		{Command: spec.Command{Name: "evalsha_ro", Syntax: "EVALSHA_RO sha1 numkeys key [key ...] arg [arg ...]", Arity: -3,
+			Group: spec.Scripting, Since: "7.0.0", Complexity: running,
+			Summary: "Runs a cached Lua script that may not write.",
+			Flags:   flags | spec.ReadOnly, Keys: keys(spec.RO | spec.Access)},
+			Run: evalshaCommand, Scope: scopeOwn},
+		{Command: spec.Command{Name: "script",
+			Group: spec.Scripting, Since: "2.6.0",
+			Summary: "Groups the commands on the cache of scripts."}},
+		{Command: spec.Command{Name: "script|exists", Syntax: "SCRIPT EXISTS sha1 [sha1 ...]",
+			Group: spec.Scripting, Since: "2.6.0", Complexity: "O(N) with N being the number of scripts to check.",
+			Summary: "Tells which scripts are cached.",
+			Flags:   spec.NoScript,
+			Hints:   []string{"request_policy:all_shards", "response_policy:agg_logical_and"}},
+			Run: scriptExistsCommand},
+		{Command: spec.Command{Name: "script|flush", Syntax: "SCRIPT FLUSH [ASYNC | SYNC]",
+			Group: spec.Scripting, Since: "2.6.0", Complexity: "O(N) with N being the number of cached scripts.",
+			Summary: "Forgets all cached scripts.",
+			Flags:   spec.NoScript,
+			Hints:   []string{"request_policy:all_nodes", "response_policy:all_succeeded"},
+			History: []spec.Change{{Version: "6.2.0", What: "Added the `ASYNC` and `SYNC` flushing mode modifiers."}}},
+			Run: scriptFlushCommand},
+		{Command: spec.Command{Name: "script|kill", Syntax: "SCRIPT KILL",
+			Group: spec.Scripting, Since: "2.6.0", Complexity: "O(1)",
+			Summary: "Stops scripts that run past their time limit and have written nothing.",
+			Flags:   spec.NoScript | spec.AllowBusy,
+			Hints:   []string{"request_policy:all_shards", "response_policy:one_succeeded"}},
+			Run: scriptKillCommand, Scope: scopeSession},
+		{Command: spec.Command{Name: "script|load", Syntax: "SCRIPT LOAD script",
+			Group: spec.Scripting, Since: "2.6.0", Complexity: "O(N) with N being the length in bytes of the script body.",
+			Summary: "Caches a script without running it.",
+			Flags:   spec.NoScript | spec.Stale,
+			Hints:   []string{"request_policy:all_nodes", "response_policy:all_succeeded"}},
+			Run: scriptLoadCommand},
+	}
+}
+
+// scriptRow is the prefix of the system records that hold the texts of cached scripts, each under its SHA1.
+const scriptRow = "script/"
+
+// savedScripts are the scripts whose system records are committed.
+type savedScripts struct {
+	mu    sync.RWMutex
+	bySHA map[string]struct{}
+}
+
+func (k *savedScripts) has(sha []byte) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	_, ok := k.bySHA[string(sha)]
+	return ok
+}
+
+func (k *savedScripts) add(sha string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.bySHA == nil {
+		k.bySHA = make(map[string]struct{})
+	}
+	k.bySHA[sha] = struct{}{}
+}
+
+func (k *savedScripts) clear() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.bySHA)
+}
+
+// loadScripts fills the cache with the scripts that the store keeps.
+func (s *Server) loadScripts() error {
+	tx := s.store.NewTx()
+	tx.Begin(s.store.All())
+	defer tx.End()
+	return tx.EachSystem(scriptRow, func(name string, body []byte) error {
+		// A script that this version can't compile is left alone: whoever sends it again learns why.
+		sha, err := s.scripts.Load(body)
+		if err != nil {
+			s.logger.Warn("a kept script does not compile", "sha", name[len(scriptRow):], "err", err)
+			return nil
+		}
+		s.saved.add(sha)
+		return nil
+	})
+}
+
+// scriptRun is the run of a script in its session. It implements scripting.Caller.
+type scriptRun struct {
+	session  *session
+	call     Call        // of the command that the script issues
+	out      resp.Writer // takes that command's reply
+	reply    []byte      // the script's own
+	readOnly bool
+	wrote    bool
+	unsaved  []unsavedScript
+}
+
+// unsavedScript is a script that was put into the cache and is saved with the next commit.
+type unsavedScript struct {
+	sha  string
+	body []byte
+}
+
+// maxKeptReply bounds the reply buffer that a session keeps between scripts.
+const maxKeptReply = 64 << 10
+
+// errReadOnlyScript is Redis' reply to a script that may not write and tries to.
+var errReadOnlyScript = errors.New("Write commands are not allowed from read-only scripts.")
+
+// Call carries out a command of the script, in the script's transaction.
+func (r *scriptRun) Call(dst []byte, proto int, args [][]byte) ([]byte, error) {
+	r.out.Reset()
+	r.out.SetProto(proto)
+	cmd, err := r.admit(args)
+	if err != nil {
+		r.out.Error(err)
+		return append(dst, r.out.Bytes()...), nil
+	}
+	r.call.cmd, r.call.Args = cmd, args
+	if err := r.session.perform(&r.call); err != nil {
+		return dst, err
+	}
+	r.wrote = r.wrote || cmd.Has(spec.Write)
+	return append(dst, r.out.Bytes()...), nil
+}
+
+// Wrote tells whether a command of the script may have written.
+func (r *scriptRun) Wrote() bool { return r.wrote }
+
+// admit finds the command and checks whether a script may issue it. The error is the reply.
+func (r *scriptRun) admit(args [][]byte) (*Command, error) {
+	cmd, _ := r.session.server.table.Resolve(args)
+	switch {
+	case cmd == nil:
+		return nil, resp.ErrScriptUnknown
+	case !cmd.AcceptsArgs(len(args)):
+		return nil, resp.ErrScriptWrongArgs
+	case cmd.Has(spec.NoScript):
+		return nil, resp.ErrScriptNotAllowed
+	case r.readOnly && cmd.Has(spec.Write):
+		return nil, errReadOnlyScript
+	}
+	return cmd, nil
+}
+
+// beginScript prepares the session's script run for the call.
+func (c *Call) beginScript() *scriptRun {
+	r := &c.session.script
+	r.call = Call{Out: &r.out, session: c.session, server: c.server, tx: c.tx, db: c.db, script: true}
+	r.readOnly, r.wrote = c.cmd.Has(spec.ReadOnly), false
+	if cap(r.reply) > maxKeptReply {
+		r.reply = nil
+	}
+	return r
+}
+
+// endScript writes the script's reply. err is what ended the script from outside.
+func (c *Call) endScript(r *scriptRun, err error) error {
+	if err != nil {
+		return err
+	}
+	c.Out.Raw(r.reply)
+	if raised(r.reply) {
+		return errUndo
+	}
+	return nil
+}
+
+// raised tells the reply of a script that an error has ended from one that the script returned: only the former names
+// the script.
+func raised(reply []byte) bool {
+	return len(reply) > 0 && reply[0] == '-' && bytes.Contains(reply, []byte(" script: "))
+}
+
+// scriptArguments parses what EVAL and EVALSHA take: the script or its SHA1, numkeys, the keys and the other arguments.
+func scriptArguments(c *Call) (script []byte, keys, args [][]byte, err error) {
+	a := c.args(0)
+	script = a.bytes()
+	n := a.integer()
+	switch {
+	case a.err != nil:
+		return nil, nil, nil, a.err
+	case n > int64(len(a.rest)):
+		return nil, nil, nil, resp.ErrNumKeysTooMany
+	case n < 0:
+		return nil, nil, nil, resp.ErrNumKeysNegative
+	}
+	return script, a.take(int(n)), a.all(), nil
+}
+
+// EVAL script numkeys [key [key ...]] [arg [arg ...]]
+// EVAL_RO script numkeys key [key ...] arg [arg ...]
+func evalCommand(c *Call) error {
+	body, keys, args, err := scriptArguments(c)
+	if err != nil {
+		return err
+	}
+	r := c.beginScript()
+	r.reply, err = c.server.scripts.Eval(r.reply[:0], body, keys, args, r, c.Out.Proto())
+	r.remember(body)
+	return c.endScript(r, err)
+}
+
+// EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]
+// EVALSHA_RO sha1 numkeys key [key ...] arg [arg ...]
+func evalshaCommand(c *Call) error {
+	sha, keys, args, err := scriptArguments(c)
+	if err != nil {
+		return err
+	}
+	r := c.beginScript()
+	r.reply, err = c.server.scripts.EvalSHA(r.reply[:0], sha, keys, args, r, c.Out.Proto())
+	return c.endScript(r, err)
+}
+
+// SCRIPT EXISTS sha1 [sha1 ...]
+func scriptExistsCommand(c *Call) error {
+	shas := c.Args[2:]
+	c.Out.Array(len(shas))
+	for _, sha := range shas {
+		// An integer in RESP3 too.
+		if c.server.scripts.Exists(sha) {
+			c.Out.Int(1)
+		} else {
+			c.Out.Int(0)
+		}
+	}
+	return nil
+}
+
+// SCRIPT FLUSH [ASYNC | SYNC]
+func scriptFlushCommand(c *Call) error {
+	a := c.args(1)
+	if a.more() && !a.token("ASYNC") && !a.token("SYNC") || a.more() {
+		return resp.ErrScriptFlushOption
+	}
+	var names []string
+	err := c.tx.EachSystem(scriptRow, func(name string, _ []byte) error {
+		names = append(names, name)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := c.tx.SetSystem(name, nil); err != nil {
+			return err
+		}
+	}
+	// The lock of shard 0, which EachSystem took, keeps others from saving a script before this is committed.
+	c.server.scripts.Flush()
+	c.server.saved.clear()
+	c.session.forgetUnsaved()
+	c.Out.OK()
+	return nil
+}
+
+// SCRIPT KILL
+func scriptKillCommand(c *Call) error {
+	if err := c.server.scripts.Kill(); err != nil {
+		return scriptError(err)
+	}
+	c.Out.OK()
+	return nil
+}
+
+// SCRIPT LOAD script
+func scriptLoadCommand(c *Call) error {
+	body := c.Args[2]
+	sha, err := c.server.scripts.Load(body)
+	if err != nil {
+		return scriptError(err)
+	}
+	c.session.script.remember(body)
+	c.Out.BulkString(sha)
+	return nil
+}
+
+// scriptError makes an error of the engine that is a reply one.
+func scriptError(err error) error {
+	var reply scripting.Error
+	if errors.As(err, &reply) {
+		return resp.Error(reply)
+	}
+	return err
+}
+
+// remember notes a script that is cached and not saved yet, so that the cache survives a restart.
+func (r *scriptRun) remember(body []byte) {
+	sum := sha1.Sum(body)
+	var sha [2 * sha1.Size]byte
+	hex.Encode(sha[:], sum[:])
+	s := r.session.server
+	if !s.saved.has(sha[:]) && s.scripts.Exists(sha[:]) {
+		r.unsaved = append(r.unsaved, unsavedScript{string(sha[:]), body})
+	}
+}
+
+// saveScripts puts the scripts that became known since the last commit into the transaction, whether they ended well or
+// not.
+func (ss *session) saveScripts() error {
+	for _, k := range ss.script.unsaved {
+		if err := ss.tx.SetSystem(scriptRow+k.sha, k.body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scriptsSaved notes that the commit has succeeded. The lock of shard 0 is still held, so no SCRIPT FLUSH can come in
+// between.
+func (ss *session) scriptsSaved() {
+	for _, k := range ss.script.unsaved {
+		ss.server.saved.add(k.sha)
+	}
+	ss.forgetUnsaved()
+}
+
+func (ss *session) forgetUnsaved() {
+	clear(ss.script.unsaved)
+	ss.script.unsaved = ss.script.unsaved[:0]
+}

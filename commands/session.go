@@ -1,0 +1,94 @@
+package commands
+
+import (
+	"sync"
+	"time"
+
+	"codeq/commands/spec"
+	"codeq/resp"
+	"codeq/shard"
+)
+
+// session is what the server knows of one connection. Everything but the view belongs to the session's goroutine.
+type session struct {
+	server        *Server
+	conn          *resp.Session
+	authenticated bool
+
+	// The request path; see run.go. All of it is kept between batches, so that a command costs no allocation.
+	tx       *shard.Tx
+	call     Call // of the command that is being carried out
+	steps    []step
+	pos      uint64        // the log position that the batch's replies have to wait for
+	now      time.Time     // when the last command ended, which is when the next one begins
+	keys     []spec.KeyRef // scratch for routing, as is elements
+	elements []int
+
+	multi  multi
+	script scriptRun
+
+	// mu guards view, which the session's goroutine alone changes, and so reads without it.
+	mu   sync.Mutex
+	view view
+}
+
+// view is what other sessions may see of a session: CLIENT LIST.
+type view struct {
+	name       string
+	libName    string
+	libVersion string
+	db         int // selected
+	queued     int // commands queued by MULTI; -1 outside
+	watched    int // keys
+	proto      int // RESP version
+}
+
+func newSession(s *Server, conn *resp.Session) *session {
+	ss := &session{server: s, conn: conn, tx: s.store.NewTx()}
+	ss.script.session = ss
+	ss.view = view{queued: -1, proto: conn.Out.Proto()}
+	return ss
+}
+
+// show is the view for other goroutines.
+func (ss *session) show() view {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.view
+}
+
+// change changes the view.
+func (ss *session) change(edit func(v *view)) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	edit(&ss.view)
+}
+
+// db is the selected database.
+func (ss *session) db() int { return ss.view.db }
+
+// setAuthenticated lets the session run commands, or only those that need no authentication.
+func (ss *session) setAuthenticated(ok bool) {
+	ss.authenticated = ok
+	ss.conn.SetAuthenticated(ok)
+}
+
+// setProto changes the RESP version of the replies that follow.
+func (ss *session) setProto(version int) {
+	ss.conn.Out.SetProto(version)
+	ss.change(func(v *view) { v.proto = version })
+}
+
+// selectDB changes the selected database.
+func (ss *session) selectDB(n int) { ss.change(func(v *view) { v.db = n }) }
+
+// reset makes the session like a new one, as RESET does: no transaction, no watched keys, database 0, RESP2, no name.
+func (ss *session) reset() {
+	ss.discard()
+	ss.setProto(2)
+	ss.change(func(v *view) { v.db, v.name = 0, "" })
+	ss.setAuthenticated(ss.server.config.Current().RequirePass == "")
+}
+
+// close gives back what the session holds in the store.
+func (ss *session) close() { ss.discard() }

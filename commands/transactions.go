@@ -1,0 +1,290 @@
+package commands
+
+import (
+	"bytes"
+	"errors"
+
+	"codeq/commands/spec"
+	"codeq/resp"
+	"codeq/shard"
+)
+
+// transactionCommands are MULTI and what belongs to it. Commands behind MULTI are queued, as copies, until EXEC carries them out
+// in one transaction: under one round of locks, as one commit, at one time. As in Redis a command that fails there does not
+// keep the others from taking effect. WATCH makes EXEC do nothing when a key was changed meanwhile; see shard.Watch.
+func transactionCommands() []Command {
+	return []Command{
+		{Command: spec.Command{Name: "multi", Syntax: "MULTI",
+			Group: spec.Transactions, Since: "1.2.0", Complexity: "O(1)",
+			Summary: "Starts a transaction: the commands that follow are queued.",
+			Flags:   spec.NoScript | spec.Loading | spec.Stale | spec.Fast | spec.AllowBusy},
+			Run: multiCommand, Scope: scopeSession},
+		{Command: spec.Command{Name: "exec", Syntax: "EXEC",
+			Group: spec.Transactions, Since: "1.2.0", Complexity: "Depends on commands in the transaction",
+			Summary: "Executes all commands of the transaction.",
+			Flags:   spec.NoScript | spec.Loading | spec.Stale | spec.SkipSlowlog},
+			Run: execCommand, Scope: scopeOwn},
+		{Command: spec.Command{Name: "discard", Syntax: "DISCARD",
+			Group: spec.Transactions, Since: "2.0.0", Complexity: "O(N), when N is the number of queued commands",
+			Summary: "Forgets the transaction.",
+			Flags:   spec.NoScript | spec.Loading | spec.Stale | spec.Fast | spec.AllowBusy},
+			Run: discardCommand, Scope: scopeSession},
+		{Command: spec.Command{Name: "watch", Syntax: "WATCH key [key ...]",
+			Group: spec.Transactions, Since: "2.2.0", Complexity: "O(1) for every key",
+			Summary: "Makes the next transaction depend on keys not being modified.",
+			Flags:   spec.NoScript | spec.Loading | spec.Stale | spec.Fast | spec.AllowBusy,
+			Keys:    spec.Keys{spec.KeysFrom(1, spec.RO)}},
+			Run: watchCommand, Scope: scopeOwn},
+		{Command: spec.Command{Name: "unwatch", Syntax: "UNWATCH",
+			Group: spec.Transactions, Since: "2.2.0", Complexity: "O(1)",
+			Summary: "Forgets the watched keys of the connection.",
+			Flags:   spec.NoScript | spec.Loading | spec.Stale | spec.Fast | spec.AllowBusy},
+			Run: unwatchCommand, Scope: scopeSession},
+	}
+}
+
+// maxWatched bounds the keys that one session watches.
+const maxWatched = 1 << 16
+
+// errTooManyWatched is the reply to WATCH beyond it.
+var errTooManyWatched = errors.New("too many watched keys: EXEC or UNWATCH before watching others")
+
+var errQueueTooLong = errors.New("the transaction exceeds client-query-buffer-limit: send less, or raise it")
+
+// maxKeptQueue bounds the memory for queued commands that a session keeps between transactions.
+const maxKeptQueue = 64 << 10
+
+// multi is a session's transaction in the making.
+type multi struct {
+	open    bool
+	broken  bool // a command could not be queued, so EXEC will refuse
+	queue   []step
+	words   [][]byte // the arguments of the queue, one slice for all, and
+	bytes   []byte   // what they consist of
+	call    Call     // of the command that EXEC is at
+	undone  []undoneScript
+	watched shard.Watch
+}
+
+// undoneScript is a script that failed within EXEC.
+type undoneScript struct {
+	index int // in the queue
+	reply []byte
+}
+
+// serveInMulti queues a command, or carries out one of those that are not queued. It returns 1.
+func (ss *session) serveInMulti(args [][]byte) int {
+	cmd, err := ss.admit(args)
+	switch {
+	case err != nil && cmd != nil && cmd.Name == "exec":
+		ss.discard()
+		ss.refuse(execAbortBecause(err))
+	case err != nil:
+		ss.multi.broken = true
+		ss.refuse(err)
+	case cmd.Name == "exec":
+		ss.serveExec(cmd, args)
+	case cmd.Name == "watch":
+		ss.refuse(resp.ErrWatchInMulti)
+	case isImmediate(cmd.Name):
+		return ss.serveApart(cmd, args)
+	default:
+		ss.enqueue(cmd, args)
+	}
+	return 1
+}
+
+// isImmediate tells the commands that MULTI does not queue, besides EXEC and WATCH.
+func isImmediate(name string) bool {
+	switch name {
+	case "multi", "discard", "quit", "reset":
+		return true
+	}
+	return false
+}
+
+// execAbortBecause is the reply to an EXEC that is refused itself.
+func execAbortBecause(err error) resp.Error {
+	_, reason, _ := bytes.Cut([]byte(err.Error()), []byte(" "))
+	return resp.Error("EXECABORT Transaction discarded because of: " + string(reason))
+}
+
+// enqueue copies a command to the queue. A client that queues more than client-query-buffer-limit loses its connection,
+// as in Redis, but is told why.
+func (ss *session) enqueue(cmd *Command, args [][]byte) {
+	m := &ss.multi
+	first := len(m.words)
+	for _, arg := range args {
+		// When append moves the bytes, the words so far keep what they have.
+		start := len(m.bytes)
+		m.bytes = append(m.bytes, arg...)
+		m.words = append(m.words, m.bytes[start:len(m.bytes):len(m.bytes)])
+	}
+	m.queue = append(m.queue, step{cmd: cmd, args: m.words[first:len(m.words):len(m.words)]})
+	if limit := ss.server.config.Current().ClientQueryBufferLimit; limit > 0 && int64(len(m.bytes)) > limit {
+		ss.refuse(errQueueTooLong)
+		ss.conn.CloseAfterReply()
+		return
+	}
+	ss.conn.Out.Status("QUEUED")
+	ss.change(func(v *view) { v.queued = len(m.queue) })
+}
+
+// serveExec carries out EXEC as a run of its own: with the shards of all queued commands and of the watched keys.
+func (ss *session) serveExec(cmd *Command, args [][]byte) {
+	m := &ss.multi
+	ss.resetSteps()
+	ss.steps = append(ss.steps, step{cmd: cmd, args: args})
+	mask := m.watched.Shards()
+	if !m.broken {
+		for i := range m.queue {
+			// A command that can't be routed fails when it is carried out.
+			m.queue[i].refusal = ss.addShards(&mask, m.queue[i].cmd, m.queue[i].args)
+		}
+	}
+	ss.serveRun(mask)
+	ss.discard()
+}
+
+// discard ends the transaction and forgets the watched keys.
+func (ss *session) discard() {
+	ss.unwatch()
+	m := &ss.multi
+	if !m.open {
+		return
+	}
+	m.open, m.broken = false, false
+	clear(m.queue)
+	clear(m.words)
+	m.queue, m.words, m.bytes, m.undone = m.queue[:0], m.words[:0], m.bytes[:0], nil
+	if cap(m.bytes) > maxKeptQueue || cap(m.words) > maxKeptPositions {
+		m.queue, m.words, m.bytes = nil, nil, nil
+	}
+	ss.change(func(v *view) { v.queued = -1 })
+}
+
+// unwatch forgets the watched keys. The session must hold no locks.
+func (ss *session) unwatch() {
+	w := &ss.multi.watched
+	if w.Len() == 0 {
+		return
+	}
+	ss.tx.Begin(w.Shards())
+	defer ss.tx.End()
+	ss.tx.Unwatch(w)
+	ss.change(func(v *view) { v.watched = 0 })
+}
+
+// MULTI
+func multiCommand(c *Call) error {
+	m := &c.session.multi
+	if m.open {
+		return resp.ErrMultiNested
+	}
+	m.open = true
+	c.session.change(func(v *view) { v.queued = 0 })
+	c.Out.OK()
+	return nil
+}
+
+// DISCARD
+func discardCommand(c *Call) error {
+	if !c.session.multi.open {
+		return resp.ErrDiscardWithoutMulti
+	}
+	c.session.discard()
+	c.Out.OK()
+	return nil
+}
+
+// WATCH key [key ...]
+func watchCommand(c *Call) error {
+	ss := c.session
+	w := &ss.multi.watched
+	keys := c.Args[1:]
+	if w.Len()+len(keys) > maxWatched {
+		c.Out.Error(errTooManyWatched)
+		return nil
+	}
+	for _, key := range keys {
+		if err := c.tx.Watch(w, c.db, key); err != nil {
+			return err
+		}
+	}
+	ss.change(func(v *view) { v.watched = w.Len() })
+	c.Out.OK()
+	return nil
+}
+
+// UNWATCH. Within EXEC there is nothing to do, since EXEC forgets the watched keys.
+func unwatchCommand(c *Call) error {
+	if c.tx == nil {
+		c.session.unwatch()
+	}
+	c.Out.OK()
+	return nil
+}
+
+// EXEC
+func execCommand(c *Call) error {
+	ss := c.session
+	m := &ss.multi
+	m.undone = nil // other locks may show other data
+	switch {
+	case !m.open:
+		return resp.ErrExecWithoutMulti
+	case m.broken:
+		return resp.ErrExecAbort
+	case m.watched.Dirty(c.tx):
+		c.Out.NullArray()
+		return nil
+	}
+	mark, before := c.Out.Len(), ss.view
+	for {
+		err := ss.execQueue(c.Out)
+		if err == nil {
+			return nil
+		}
+		// It has to be done again, now or with more locks, or has failed: the session must not keep a database that the
+		// transaction selected.
+		c.Out.Truncate(mark)
+		ss.setProto(before.proto)
+		ss.selectDB(before.db)
+		if err != errUndo {
+			return err
+		}
+		c.tx.Abort()
+	}
+}
+
+// execQueue carries out the queue. When a script fails, what it did has to be undone while the commands before it stand.
+// A transaction can only be undone as a whole, so the reply is noted and errUndo returned: the next time the
+// script is passed over. Nothing else can change what the commands before it see, because the locks are kept and
+// the time stands still.
+func (ss *session) execQueue(out *resp.Writer) error {
+	m := &ss.multi
+	out.Array(len(m.queue))
+	undone := m.undone
+	for i := range m.queue {
+		st := &m.queue[i]
+		if len(undone) > 0 && undone[0].index == i {
+			out.Raw(undone[0].reply)
+			undone = undone[1:]
+			continue
+		}
+		if st.refusal != nil {
+			ss.refuse(st.refusal)
+			continue
+		}
+		mark := out.Len()
+		ss.prepare(&m.call, st.cmd, st.args, ss.tx)
+		err := ss.perform(&m.call)
+		if err == errUndo {
+			m.undone = append(m.undone, undoneScript{i, bytes.Clone(out.Bytes()[mark:])})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,297 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// setting is the one declaration of a setting.
+type setting struct {
+	name    string
+	alias   string // a second name that Redis has for it, or empty
+	section string // of the file, where the name without it is the key; or empty
+	def     string // the default, as text; fixed settings have none
+	mutable bool   // by CONFIG SET
+	kind    kind
+	doc     string // one sentence
+}
+
+// env is the environment variable of a setting.
+func env(name string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+const envPrefix = "CODEQ_"
+
+// group is a heading of the reference and its settings.
+type group struct {
+	title    string
+	settings []setting
+}
+
+// declarations are all settings, in the order of the reference.
+type declarations struct {
+	groups []group
+	all    []*setting
+	byName map[string]*setting // aliases too
+	// sections are the keys of the file that hold settings, each with the
+	// beginning of their names.
+	sections map[string]string
+}
+
+func declared() *declarations {
+	d := &declarations{
+		groups: []group{
+			{"Network", networkSettings()},
+			{"Limits", limitSettings()},
+			{"Storage", storageSettings()},
+			{"Shards", shardSettings()},
+			{"Scripts and logging", scriptSettings()},
+			{"Fixed", fixedSettings()},
+		},
+		byName:   make(map[string]*setting),
+		sections: make(map[string]string),
+	}
+	for _, g := range d.groups {
+		for i := range g.settings {
+			s := &g.settings[i]
+			d.all = append(d.all, s)
+			if s.section != "" {
+				d.sections[s.section] = s.section + "-"
+			}
+			for _, name := range s.names() {
+				if d.byName[name] != nil {
+					panic("config: " + name + " is declared twice")
+				}
+				d.byName[name] = s
+			}
+		}
+	}
+	return d
+}
+
+// fileKey is the key in the file, within the section where there is one.
+func (s *setting) fileKey() string { return strings.TrimPrefix(s.name, s.section+"-") }
+
+// names are the name and, where there is one, the alias.
+func (s *setting) names() []string {
+	if s.alias == "" {
+		return []string{s.name}
+	}
+	return []string{s.name, s.alias}
+}
+
+// find is the setting with this name or alias, in any case, or nil.
+func (d *declarations) find(name string) *setting { return d.byName[strings.ToLower(name)] }
+
+func networkSettings() []setting {
+	return []setting{
+		{name: "addr", def: "127.0.0.1:6379",
+			kind: text{func(c *Config) *string { return &c.Addr }, "a host and port, or empty for no TCP", checkAddr},
+			doc:  "Address that the server listens on; an empty host means all interfaces."},
+		{name: "unixsocket", def: "",
+			kind: text{func(c *Config) *string { return &c.UnixSocket }, "a path, or empty for none", nil},
+			doc:  "Path of a unix socket that the server listens on as well."},
+		{name: "unixsocketperm", def: "0",
+			kind: octal{func(c *Config) *fs.FileMode { return &c.UnixSocketPerm }, 0o777},
+			doc:  "Permissions of the unix socket; 0 leaves them to the umask."},
+		{name: "tcp-backlog", def: "511",
+			kind: integer{func(c *Config) *int { return &c.TCPBacklog }, 1, math.MaxInt32},
+			doc:  "Connections that may wait until the server accepts them; Linux caps it at net.core.somaxconn."},
+		{name: "tcp-keepalive", def: "300", mutable: true,
+			kind: duration{func(c *Config) *time.Duration { return &c.TCPKeepAlive }, time.Second, 0, math.MaxInt32},
+			doc:  "Seconds between TCP keepalive probes on a silent connection; 0 sends none."},
+		{name: "timeout", def: "0", mutable: true,
+			kind: duration{func(c *Config) *time.Duration { return &c.Timeout }, time.Second, 0, math.MaxInt32},
+			doc:  "Seconds after which an idle connection is closed; 0 never closes it."},
+		{name: "maxclients", def: "10000", mutable: true,
+			kind: integer{func(c *Config) *int { return &c.MaxClients }, 1, math.MaxUint32},
+			doc:  "Clients that may be connected at the same time; the next one gets an error and is closed."},
+		{name: "requirepass", def: "", mutable: true,
+			kind: text{func(c *Config) *string { return &c.RequirePass }, "a password, or empty for none", nil},
+			doc:  "Password that clients must give with AUTH."},
+	}
+}
+
+func limitSettings() []setting {
+	return []setting{
+		{name: "proto-max-bulk-len", def: "512mb", mutable: true,
+			kind: memory{func(c *Config) *int64 { return &c.ProtoMaxBulkLen }, 1 << 20, math.MaxInt64},
+			doc:  "Size of the largest single argument of a command, which is also that of the largest string."},
+		{name: "client-query-buffer-limit", def: "1gb", mutable: true,
+			kind: memory{func(c *Config) *int64 { return &c.ClientQueryBufferLimit }, 1 << 20, math.MaxInt64},
+			doc:  "Size of what one client may have sent without it being executed; a client above it is closed."},
+		{name: "max-inline-size", def: "64kb",
+			kind: memory{func(c *Config) *int64 { return &c.MaxInlineSize }, 1 << 10, 1 << 30},
+			doc:  "Size of the longest line, of an inline command or a length header."},
+		{name: "max-args", def: "1048576",
+			kind: integer{func(c *Config) *int { return &c.MaxArgs }, 1024, math.MaxInt32},
+			doc:  "Arguments that one command may have."},
+		{name: "client-output-buffer-limit", def: "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60", mutable: true,
+			kind: outputLimits{func(c *Config) *OutputLimits { return &c.ClientOutputBufferLimit }},
+			doc: "Replies that may wait for a client that does not read: it is closed above the hard limit, " +
+				"or above the soft limit for that many seconds; 0 is no limit, a class that is not named keeps its limit, " +
+				"and no client is in the class replica since there is no replication."},
+		{name: "run-max-commands", def: "128",
+			kind: integer{func(c *Config) *int { return &c.RunMaxCommands }, 1, 1 << 20},
+			doc:  "Pipelined commands of one client that run under one hold of a shard's lock, before others get their turn."},
+	}
+}
+
+func storageSettings() []setting {
+	return []setting{
+		{name: "dir", def: "./data",
+			kind: text{func(c *Config) *string { return &c.Dir }, "a path", checkNotEmpty},
+			doc:  "Folder that holds everything the server stores."},
+		{name: "databases", def: "16",
+			kind: integer{func(c *Config) *int { return &c.Databases }, 1, 1 << 16},
+			doc:  "Number of databases that SELECT can choose from."},
+		{name: "appendfsync", def: "everysec", mutable: true,
+			kind: enum[AppendFsync]{func(c *Config) *AppendFsync { return &c.AppendFsync },
+				[]AppendFsync{FsyncEverySec, FsyncAlways, FsyncNo}},
+			doc: "When an acknowledged write is safe from power loss: at once (always), within a second (everysec), " +
+				"or when the operating system writes it (no); none of them loses a write to a crash of the server alone."},
+		{name: "log-segment-size", def: "64mb",
+			kind: memory{func(c *Config) *int64 { return &c.LogSegmentSize }, 1 << 20, 1 << 30},
+			doc:  "Size at which the commit log goes on in a new file."},
+		{name: "log-max-size", def: "512mb",
+			kind: memory{func(c *Config) *int64 { return &c.LogMaxSize }, 2 << 20, math.MaxInt64},
+			doc:  "Size of the whole commit log above which shards are flushed so that its oldest files can go."},
+		{name: "cache-size", def: "128mb",
+			kind: memory{func(c *Config) *int64 { return &c.CacheSize }, 1 << 20, math.MaxInt64},
+			doc:  "Memory for decoded keys and elements, over all shards."},
+		{name: "block-cache-size", def: "128mb",
+			kind: memory{func(c *Config) *int64 { return &c.BlockCacheSize }, 1 << 20, math.MaxInt64},
+			doc:  "Memory for blocks read from disk, over all shards; the memtables are charged to it as well."},
+		{name: "memtable-size", def: "16mb",
+			kind: memory{func(c *Config) *int64 { return &c.MemtableSize }, 64 << 10, 1 << 30},
+			doc:  "Size at which one shard's writes in memory become a file."},
+		{name: "hz", def: "10",
+			kind: integer{func(c *Config) *int { return &c.Hz }, 1, 500},
+			doc:  "Times per second that expired keys and other background work are looked for."},
+		{name: "shutdown-timeout", def: "10", mutable: true,
+			kind: duration{func(c *Config) *time.Duration { return &c.ShutdownTimeout }, time.Second, 0, math.MaxInt32},
+			doc:  "Seconds that clients get at shutdown to take the replies of what they sent; then they are closed."},
+	}
+}
+
+func shardSettings() []setting {
+	return []setting{
+		{name: "shards", def: "4",
+			kind: integer{func(c *Config) *int { return &c.Shards }, 1, maxShards},
+			doc:  "Shards default-0, default-1 and so on, over which keys are hashed; a data folder keeps its number."},
+		{name: "named-shards", def: "",
+			kind: list{func(c *Config) *[]string { return &c.NamedShards }, "names"},
+			doc:  "More shards, for the queues and databases that are put there; add new ones at the end."},
+		{name: "supplier", def: "hash",
+			kind: text{func(c *Config) *string { return &c.Supplier }, "hash, static, default, or one of your own", checkNotEmpty},
+			doc: "What decides on which shard a queue is: hash of command and tenant, static mappings " +
+				"(the tenant's shard, else the command's, else the default shard), or default for all on one shard."},
+		{name: "static-default-shard", section: "static", def: "",
+			kind: text{func(c *Config) *string { return &c.StaticDefaultShard }, "a shard's name, or empty for default-0", nil},
+			doc:  "Shard of the queues that no mapping names; for the suppliers static and default."},
+		{name: "static-commands", section: "static", def: "",
+			kind: table[string]{func(c *Config) *map[string]string { return &c.StaticCommands }, "commands to shards", checkKey},
+			doc:  "Shards of queues by command, in any case; for the supplier static."},
+		{name: "static-tenants", section: "static", def: "",
+			kind: table[string]{func(c *Config) *map[string]string { return &c.StaticTenants }, "tenants to shards", checkKey},
+			doc:  "Shards of queues by tenant; for the supplier static."},
+		{name: "database-shards", def: "",
+			kind: table[int]{func(c *Config) *map[int]string { return &c.DatabaseShards }, "database numbers to shards", parseDatabase},
+			doc:  "Databases that live whole on one shard, for clients that expect an address per shard."},
+		{name: "key-patterns", def: "",
+			kind: list{func(c *Config) *[]string { return &c.KeyPatterns }, "patterns such as bull:{queue}:*"},
+			doc:  "Keys that are hashed by the part in braces, as if they had a hash tag, so that a client's keys share a shard."},
+	}
+}
+
+func scriptSettings() []setting {
+	return []setting{
+		{name: "lua-time-limit", alias: "busy-reply-threshold", def: "5000", mutable: true,
+			kind: duration{func(c *Config) *time.Duration { return &c.LuaTimeLimit }, time.Millisecond, 0, maxMilliseconds},
+			doc:  "Milliseconds after which a running script can be killed and others are answered BUSY; 0 is never."},
+		{name: "loglevel", def: "notice", mutable: true,
+			kind: enum[LogLevel]{func(c *Config) *LogLevel { return &c.LogLevel },
+				[]LogLevel{LogDebug, LogVerbose, LogNotice, LogWarning}},
+			doc: "Lowest level that is logged."},
+		{name: "log-format", def: "text",
+			kind: enum[LogFormat]{func(c *Config) *LogFormat { return &c.LogFormat }, []LogFormat{LogText, LogJSON}},
+			doc:  "Form of the log on standard error."},
+	}
+}
+
+// fixedSettings are Redis settings that clients ask for and codeq answers
+// truthfully.
+func fixedSettings() []setting {
+	one := func(name, value, why string) setting {
+		return setting{name: name, mutable: true, kind: fixed{func(*Config) string { return value }, why}, doc: upperFirst(why) + "."}
+	}
+	return []setting{
+		one("appendonly", "yes", "every write goes to the commit log"),
+		one("save", "", "there are no snapshots, since the commit log and the shards hold everything"),
+		one("maxmemory", "0", "data lives on disk, and memory is bounded by the cache sizes"),
+		one("maxmemory-policy", "noeviction", "nothing that was stored is ever evicted"),
+		one("cluster-enabled", "no", "one process serves all shards on one address"),
+		one("notify-keyspace-events", "", "there are no keyspace notifications"),
+		one("protected-mode", "no", "addr says who can connect, and requirepass who may"),
+		one("tls-port", "0", "there is no TLS"),
+		one("logfile", "", "the log goes to standard error"),
+		one("daemonize", "no", "the server stays in the foreground"),
+		{name: "bind", mutable: true, doc: "The host of addr.",
+			kind: fixed{func(c *Config) string { host, _ := splitAddr(c.Addr); return host }, "set addr and restart the server"}},
+		{name: "port", mutable: true, doc: "The port of addr; 0 without TCP.",
+			kind: fixed{func(c *Config) string { _, port := splitAddr(c.Addr); return port }, "set addr and restart the server"}},
+	}
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func splitAddr(addr string) (host, port string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", "0"
+	}
+	return host, port
+}
+
+func checkAddr(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("it is not of the form host:port")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return fmt.Errorf("the port %q is not a number from 0 to 65535", port)
+	}
+	return nil
+}
+
+func checkNotEmpty(s string) error {
+	if s == "" {
+		return errors.New("it is empty")
+	}
+	return nil
+}
+
+func checkKey(key string) (string, error) {
+	if key == "" {
+		return "", errors.New("a key is empty")
+	}
+	return key, nil
+}
+
+func parseDatabase(text string) (int, error) {
+	n, err := parseInteger(text, 0, math.MaxInt32)
+	if err != nil {
+		return 0, fmt.Errorf("the key %q is not the number of a database", text)
+	}
+	return int(n), nil
+}

@@ -1,0 +1,124 @@
+// Package clock is the time as the server sees it: the system's, or in tests one that is moved by hand.
+//
+// It starts no goroutines. Clocks are safe for concurrent use.
+package clock
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Clock tells the time and makes timers.
+type Clock interface {
+	Now() time.Time
+	// NowMs is Now in unix milliseconds, the unit of deadlines.
+	NowMs() int64
+	NewTimer(d time.Duration) Timer
+}
+
+// Timer is a time.Timer of a Clock.
+type Timer interface {
+	C() <-chan time.Time
+	Reset(d time.Duration)
+	Stop()
+}
+
+// System returns the operating system's clock.
+func System() Clock { return system{} }
+
+type system struct{}
+
+func (system) Now() time.Time { return time.Now() }
+
+func (system) NowMs() int64 { return time.Now().UnixMilli() }
+
+func (system) NewTimer(d time.Duration) Timer { return systemTimer{time.NewTimer(d)} }
+
+type systemTimer struct{ t *time.Timer }
+
+func (t systemTimer) C() <-chan time.Time   { return t.t.C }
+func (t systemTimer) Reset(d time.Duration) { t.t.Reset(d) }
+func (t systemTimer) Stop()                 { t.t.Stop() }
+
+// Manual is a clock that stands still until Advance moves it.
+type Manual struct {
+	mu     sync.Mutex
+	now    time.Time
+	timers []*manualTimer // armed
+}
+
+// NewManual returns a manual clock that shows start.
+func NewManual(start time.Time) *Manual { return &Manual{now: start} }
+
+// Now returns the time that the clock shows.
+func (m *Manual) Now() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// NowMs returns the time that the clock shows in unix milliseconds.
+func (m *Manual) NowMs() int64 { return m.Now().UnixMilli() }
+
+// NewTimer returns a timer that fires when the clock has been advanced by d.
+func (m *Manual) NewTimer(d time.Duration) Timer {
+	t := &manualTimer{clock: m, c: make(chan time.Time, 1)}
+	t.Reset(d)
+	return t
+}
+
+// Advance moves the clock and fires the timers that are due.
+func (m *Manual) Advance(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = m.now.Add(d)
+	m.timers = slices.DeleteFunc(m.timers, func(t *manualTimer) bool {
+		if t.at.After(m.now) {
+			return false
+		}
+		t.fire(m.now)
+		return true
+	})
+}
+
+type manualTimer struct {
+	clock *Manual
+	at    time.Time
+	c     chan time.Time
+}
+
+func (t *manualTimer) C() <-chan time.Time { return t.c }
+
+func (t *manualTimer) fire(now time.Time) {
+	select {
+	case t.c <- now:
+	default:
+	}
+}
+
+func (t *manualTimer) disarm() {
+	t.clock.timers = slices.DeleteFunc(t.clock.timers, func(o *manualTimer) bool { return o == t })
+	select {
+	case <-t.c:
+	default:
+	}
+}
+
+func (t *manualTimer) Reset(d time.Duration) {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	t.disarm()
+	t.at = t.clock.now.Add(d)
+	if d <= 0 {
+		t.fire(t.clock.now)
+		return
+	}
+	t.clock.timers = append(t.clock.timers, t)
+}
+
+func (t *manualTimer) Stop() {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	t.disarm()
+}

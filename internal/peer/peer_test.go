@@ -1,0 +1,133 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReadReply(t *testing.T) {
+	whole := []string{
+		"+OK\r\n", "-ERR no\r\n", ":-7\r\n", "_\r\n", ",1.5\r\n", "#t\r\n", "(123\r\n",
+		"$-1\r\n", "$0\r\n\r\n", "$3\r\na\r\n\r\n", "=7\r\ntxt:abc\r\n", "!5\r\nERR x\r\n",
+		"*-1\r\n", "*0\r\n", "*2\r\n:1\r\n*1\r\n$1\r\nx\r\n", "%1\r\n+k\r\n~1\r\n:1\r\n", ">1\r\n+m\r\n",
+		"|1\r\n+a\r\n:1\r\n$1\r\nx\r\n",
+	}
+	r := bufio.NewReader(strings.NewReader(strings.Join(whole, "")))
+	for _, want := range whole {
+		got, err := readReply(r)
+		if err != nil || string(got) != want {
+			t.Fatalf("read %q, %v; want %q", got, err, want)
+		}
+		if _, err := Parse(got); err != nil {
+			t.Errorf("parse %q: %v", got, err)
+		}
+	}
+	if _, err := readReply(r); err != io.EOF {
+		t.Errorf("after the last reply: %v, want io.EOF", err)
+	}
+	for _, bad := range []string{"+OK\n", "?1\r\n", "$x\r\n", "*-2\r\n", "$5\r\nab", "*2\r\n:1\r\n"} {
+		if raw, err := readReply(bufio.NewReader(strings.NewReader(bad))); err == nil {
+			t.Errorf("read %q from malformed %q without an error", raw, bad)
+		}
+	}
+}
+
+func TestParseTree(t *testing.T) {
+	got, err := Parse([]byte("*3\r\n$-1\r\n%1\r\n+k\r\n,2.5\r\n:4\r\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Elems) != 3 || !got.Elems[0].Null || got.Elems[1].Elems[1].Str != "2.5" || got.Elems[2].Str != "4" {
+		t.Errorf("parsed %+v", got)
+	}
+}
+
+func TestPollEnds(t *testing.T) {
+	calls := 0
+	err := Poll(t.Context(), time.Millisecond, func() (bool, error) { calls++; return calls == 3, nil })
+	if err != nil || calls != 3 {
+		t.Errorf("poll: %v after %d calls", err, calls)
+	}
+	broken := errors.New("broken")
+	if err := Poll(t.Context(), time.Millisecond, func() (bool, error) { return false, broken }); err != broken {
+		t.Errorf("poll passed on %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Poll(ctx, time.Hour, func() (bool, error) { return false, nil }); err != context.Canceled {
+		t.Errorf("poll with an ended context: %v", err)
+	}
+}
+
+func TestRedisLife(t *testing.T) {
+	s := ForTest(t, Options{Kind: Redis, AppendFsync: "always"})
+	c := s.DialForTest(t)
+	if err := c.Hello(3); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := c.Do("SET", "k", "v"); err != nil || string(raw) != "+OK\r\n" {
+		t.Fatalf("SET: %q, %v", raw, err)
+	}
+	s.Kill9()
+	if s.Running() {
+		t.Fatal("still running after kill -9")
+	}
+	if _, err := c.Do("PING"); err == nil {
+		t.Fatal("a killed server answered")
+	}
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := s.DialForTest(t).Do("GET", "k"); err != nil || string(raw) != "$1\r\nv\r\n" {
+		t.Fatalf("GET after restart: %q, %v", raw, err)
+	}
+	if err := s.Term(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRefusedStart(t *testing.T) {
+	_, err := Start(t.Context(), Options{Kind: Redis, Args: []string{"--no-such-option", "1"}})
+	if errors.Is(err, ErrMissing) {
+		Missing(t, err)
+	}
+	var refused *ExitError
+	if !errors.As(err, &refused) || refused.Code == 0 || !strings.Contains(refused.Log, "no-such-option") {
+		t.Fatalf("start with a bad option: %v", err)
+	}
+}
+
+func TestConfigYAML(t *testing.T) {
+	got := configYAML(Options{Shards: 4, Supplier: "static", AppendFsync: "no", Static: &Static{
+		DefaultShard: "default-0", Commands: map[string]string{"b": "default-1", "a": "default-2"},
+	}})
+	want := "shards: 4\nsupplier: static\nappendfsync: \"no\"\nstatic:\n  default-shard: default-0\n" +
+		"  commands:\n    \"a\": default-2\n    \"b\": default-1\n"
+	if got != want {
+		t.Errorf("configuration:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	for _, line := range []string{
+		"time=2026-01-01T00:00:00Z level=INFO msg=ready version=1 addr=127.0.0.1:1234 shards=4\n",
+		`{"level":"INFO","msg":"ready","shards":4,"addr":"127.0.0.1:1234"}` + "\n",
+	} {
+		const asked = "127.0.0.1:0"
+		s := &Server{opts: Options{Kind: Codeq, Addr: asked}, args: []string{"--addr", asked}, log: &logBuffer{}}
+		if s.resolve() {
+			t.Error("an address was found before the server named it")
+		}
+		if _, err := s.log.Write([]byte("level=INFO msg=starting addr=" + asked + "\n" + line)); err != nil {
+			t.Fatal(err)
+		}
+		if !s.resolve() || s.Addr() != "127.0.0.1:1234" || s.args[1] != "127.0.0.1:1234" {
+			t.Errorf("from %q: address %s, arguments %q", line, s.Addr(), s.args)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package peer
+
+import (
+	"errors"
+	"os"
+	"testing"
+)
+
+// EnvRequire names the environment variable that, set to 1, turns a missing program from a skip into a failure. CI
+// sets it, so that no test can pass there by not running.
+const EnvRequire = "CODEQ_REQUIRE_PEERS"
+
+// ForTest starts a server for a test and stops it at the test's end. Where the program is missing the test is
+// skipped, or fails if EnvRequire says so; a failing test logs what the server said.
+func ForTest(tb testing.TB, opts Options) *Server {
+	tb.Helper()
+	s, err := Start(tb.Context(), opts)
+	if err != nil {
+		Missing(tb, err)
+		tb.Fatalf("start %s: %v", opts.Kind, err)
+	}
+	tb.Cleanup(func() {
+		s.Stop()
+		if tb.Failed() {
+			tb.Logf("what %s said:\n%s", opts.Kind, s.Log())
+		}
+	})
+	return s
+}
+
+// Missing skips the test if err says that a program is missing and it is not required; it returns otherwise.
+func Missing(tb testing.TB, err error) {
+	tb.Helper()
+	if errors.Is(err, ErrMissing) && os.Getenv(EnvRequire) != "1" {
+		tb.Skipf("skipped: %v; set %s=1 to make this a failure", err, EnvRequire)
+	}
+}
+
+// ToolForTest finds a program of the Redis tools or skips the test as ForTest does.
+func ToolForTest(tb testing.TB, name string) string {
+	tb.Helper()
+	path, err := Tool(name)
+	if err != nil {
+		Missing(tb, err)
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// DialForTest opens a raw connection that ends with the test.
+func (s *Server) DialForTest(tb testing.TB) *Conn {
+	tb.Helper()
+	c, err := s.Dial()
+	if err != nil {
+		tb.Fatalf("connect to %s: %v", s.opts.Kind, err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}

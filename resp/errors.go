@@ -1,0 +1,227 @@
+package resp
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// Error is the text of an error reply, with its code and without the leading minus sign and the end of line. The texts in
+// this file are those of Redis 7.0.15, byte for byte; clients compare them.
+type Error string
+
+func (e Error) Error() string { return string(e) }
+
+// Code is the first word, such as ERR or WRONGTYPE.
+func (e Error) Code() string {
+	code, _, _ := strings.Cut(string(e), " ")
+	return code
+}
+
+// Errors of the protocol. The connection is closed after any of them.
+const (
+	ErrProtoMultibulkLen       Error = "ERR Protocol error: invalid multibulk length"
+	ErrProtoBulkLen            Error = "ERR Protocol error: invalid bulk length"
+	ErrProtoBigInline          Error = "ERR Protocol error: too big inline request"
+	ErrProtoBigMultibulk       Error = "ERR Protocol error: too big mbulk count string"
+	ErrProtoBigBulk            Error = "ERR Protocol error: too big bulk count string"
+	ErrProtoUnauthMultibulkLen Error = "ERR Protocol error: unauthenticated multibulk length"
+	ErrProtoUnauthBulkLen      Error = "ERR Protocol error: unauthenticated bulk length"
+	ErrProtoUnbalancedQuotes   Error = "ERR Protocol error: unbalanced quotes in request"
+)
+
+// ErrProtoExpectedBulk is the reply to an argument that begins with c instead of '$'.
+func ErrProtoExpectedBulk(c byte) Error {
+	return clean("ERR Protocol error: expected '$', got '" + string([]byte{c}) + "'")
+}
+
+// Errors of connections, authentication and the server.
+const (
+	ErrMaxClients       Error = "ERR max number of clients reached"
+	ErrNoAuth           Error = "NOAUTH Authentication required."
+	ErrHelloNoAuth      Error = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	ErrWrongPass        Error = "WRONGPASS invalid username-password pair or user is disabled."
+	ErrAuthNoPassword   Error = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	ErrNoProto          Error = "NOPROTO unsupported protocol version"
+	ErrProtoVersion     Error = "ERR Protocol version is not an integer or out of range"
+	ErrClientName       Error = "ERR Client names cannot contain spaces, newlines or special characters."
+	ErrNoSuchClient     Error = "ERR No such client"
+	ErrClientIDPositive Error = "ERR client-id should be greater than 0"
+	ErrInvalidClientID  Error = "ERR Invalid client ID"
+	ErrDBIndex          Error = "ERR DB index is out of range"
+	ErrNoConfigFile     Error = "ERR The server is running without a config file"
+	// ErrConfigRewrite is our own: Redis rewrites the file.
+	ErrConfigRewrite  Error = "ERR Rewriting config file: it is written by people only, change it there"
+	ErrNoShutdown     Error = "ERR No shutdown in progress."
+	ErrShutdown       Error = "ERR Errors trying to SHUTDOWN. Check logs."
+	ErrInvalidCommand Error = "ERR Invalid command specified"
+	ErrNoKeyArguments Error = "ERR The command has no key arguments"
+)
+
+// Errors of arguments and values.
+const (
+	ErrSyntax              Error = "ERR syntax error"
+	ErrWrongType           Error = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	ErrNotInteger          Error = "ERR value is not an integer or out of range"
+	ErrNotFloat            Error = "ERR value is not a valid float"
+	ErrNotPositive         Error = "ERR value is out of range, must be positive"
+	ErrNoSuchKey           Error = "ERR no such key"
+	ErrInvalidCursor       Error = "ERR invalid cursor"
+	ErrOverflow            Error = "ERR increment or decrement would overflow"
+	ErrDecrementOverflow   Error = "ERR decrement would overflow"
+	ErrHashNotInteger      Error = "ERR hash value is not an integer"
+	ErrExpireNXAndOthers   Error = "ERR NX and XX, GT or LT options at the same time are not compatible"
+	ErrExpireGTAndLT       Error = "ERR GT and LT options at the same time are not compatible"
+	ErrScoreNaN            Error = "ERR resulting score is not a number (NaN)"
+	ErrMinMaxNotFloat      Error = "ERR min or max is not a float"
+	ErrMinMaxNotLex        Error = "ERR min or max not valid string range item"
+	ErrZaddXXAndNX         Error = "ERR XX and NX options at the same time are not compatible"
+	ErrZaddGTLTAndNX       Error = "ERR GT, LT, and/or NX options at the same time are not compatible"
+	ErrZaddIncrPair        Error = "ERR INCR option supports a single increment-element pair"
+	ErrZrangeLimit         Error = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
+	ErrZrangeWithScoresLex Error = "ERR syntax error, WITHSCORES not supported in combination with BYLEX"
+)
+
+// Errors of hashes, sets and sorted sets.
+const (
+	ErrHashNotFloat       Error = "ERR hash value is not a float"
+	ErrNaNOrInfinity      Error = "ERR value is NaN or Infinity"
+	ErrIncrementNaN       Error = "ERR increment would produce NaN or Infinity"
+	ErrNumKeysNotPositive Error = "ERR numkeys should be greater than 0"
+	ErrCountNotPositive   Error = "ERR count should be greater than 0"
+	ErrLimitNegative      Error = "ERR LIMIT can't be negative"
+)
+
+// Errors of strings, keys and lists.
+const (
+	ErrStringTooLong    Error = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+	ErrOffsetOutOfRange Error = "ERR offset is out of range"
+	ErrIndexOutOfRange  Error = "ERR index out of range"
+	ErrRankZero         Error = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list"
+	ErrCountNegative    Error = "ERR COUNT can't be negative"
+	ErrMaxLenNegative   Error = "ERR MAXLEN can't be negative"
+)
+
+// Errors of transactions and scripts.
+const (
+	ErrMultiNested         Error = "ERR MULTI calls can not be nested"
+	ErrWatchInMulti        Error = "ERR WATCH inside MULTI is not allowed"
+	ErrExecWithoutMulti    Error = "ERR EXEC without MULTI"
+	ErrDiscardWithoutMulti Error = "ERR DISCARD without MULTI"
+	ErrExecAbort           Error = "EXECABORT Transaction discarded because of previous errors."
+	ErrNotInMulti          Error = "ERR Command not allowed inside a transaction"
+	ErrNoScript            Error = "NOSCRIPT No matching script. Please use EVAL."
+	ErrNumKeysNegative     Error = "ERR Number of keys can't be negative"
+	ErrNumKeysTooMany      Error = "ERR Number of keys can't be greater than number of args"
+	ErrScriptUnknown       Error = "ERR Unknown Redis command called from script"
+	ErrScriptWrongArgs     Error = "ERR Wrong number of args calling Redis command from script"
+	ErrScriptNotAllowed    Error = "ERR This Redis command is not allowed from script"
+	ErrScriptFlushOption   Error = "ERR SCRIPT FLUSH only support SYNC|ASYNC option"
+	ErrScriptNotBusy       Error = "NOTBUSY No scripts in execution right now."
+	ErrScriptUnkillable    Error = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
+	ErrScriptBusy          Error = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	ErrScriptDebugMode     Error = "ERR Use SCRIPT DEBUG YES/SYNC/NO"
+)
+
+// maxErrorArg is how much of a client's words an error repeats.
+const maxErrorArg = 128
+
+// ErrUnknownCommand is the reply to a command that does not exist. args begins with its name.
+func ErrUnknownCommand(args [][]byte) Error {
+	var quoted []byte
+	for _, arg := range args[1:] {
+		if len(quoted) >= maxErrorArg {
+			break
+		}
+		quoted = append(quoted, '\'')
+		quoted = append(quoted, excerpt(arg, maxErrorArg-len(quoted)+1)...)
+		quoted = append(quoted, "' "...)
+	}
+	return clean("ERR unknown command '" + string(excerpt(args[0], maxErrorArg)) + "', with args beginning with: " + string(quoted))
+}
+
+// ErrUnknownSubcommand is the reply to a subcommand that does not exist, with the command's and its name as sent.
+func ErrUnknownSubcommand(command, sub []byte) Error {
+	return clean("ERR unknown subcommand '" + string(excerpt(sub, maxErrorArg)) + "'. Try " + upper(command) + " HELP.")
+}
+
+// ErrWrongArgs is the reply to a wrong number of arguments. name is the command's full name in lower case, such as get or
+// config|set.
+func ErrWrongArgs(name string) Error {
+	return clean("ERR wrong number of arguments for '" + name + "' command")
+}
+
+// ErrInvalidExpire is the reply to an expire time of no use. name is in lower case.
+func ErrInvalidExpire(name string) Error {
+	return clean("ERR invalid expire time in '" + name + "' command")
+}
+
+// ErrUnsupportedOption is EXPIRE's reply to an unknown option, as sent.
+func ErrUnsupportedOption(option []byte) Error {
+	return clean("ERR Unsupported option " + string(untilNUL(option)))
+}
+
+// ErrHelloOption is HELLO's reply to an unknown or incomplete option, as sent.
+func ErrHelloOption(option []byte) Error {
+	return clean("ERR Syntax error in HELLO option '" + string(untilNUL(option)) + "'")
+}
+
+// ErrUnknownClientType is the reply to a TYPE that CLIENT LIST or CLIENT KILL doesn't know.
+func ErrUnknownClientType(kind []byte) Error {
+	return clean("ERR Unknown client type '" + string(untilNUL(kind)) + "'")
+}
+
+// ErrNoSuchUser is CLIENT KILL's reply to a USER that doesn't exist.
+func ErrNoSuchUser(user []byte) Error {
+	return clean("ERR No such user '" + string(untilNUL(user)) + "'")
+}
+
+// ErrClientInfoOption is CLIENT SETINFO's reply to an unknown attribute, as sent.
+func ErrClientInfoOption(option []byte) Error {
+	return clean("ERR Unrecognized option '" + string(untilNUL(option)) + "'")
+}
+
+// ErrClientInfo is CLIENT SETINFO's reply to a value that it does not take. name is in lower case.
+func ErrClientInfo(name string) Error {
+	return clean("ERR " + name + " cannot contain spaces, newlines or special characters.")
+}
+
+// ErrConfigUnknown is CONFIG SET's reply to a parameter that doesn't exist, as sent.
+func ErrConfigUnknown(name []byte) Error {
+	return clean("ERR Unknown option or number of arguments for CONFIG SET - '" + string(untilNUL(name)) + "'")
+}
+
+// ErrConfigSet is CONFIG SET's reply to a value that a parameter does not take; reason is the second half.
+func ErrConfigSet(name []byte, reason string) Error {
+	return clean("ERR CONFIG SET failed (possibly related to argument '" + string(untilNUL(name)) + "') - " + reason)
+}
+
+// ErrOutOfBounds is the reply to an integer outside of the bounds that a command sets, such as the count of SRANDMEMBER.
+func ErrOutOfBounds(lowest, highest int64) Error {
+	return Error("ERR value is out of range, value must between " + strconv.FormatInt(lowest, 10) + " and " + strconv.FormatInt(highest, 10))
+}
+
+// clean makes any text fit into the one line of an error reply.
+func clean(s string) Error {
+	s = strings.TrimRight(s, "\r\n")
+	if strings.ContainsAny(s, "\r\n") {
+		s = strings.NewReplacer("\r", " ", "\n", " ").Replace(s)
+	}
+	return Error(s)
+}
+
+// untilNUL cuts an argument where a C string would end.
+func untilNUL(b []byte) []byte {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i]
+	}
+	return b
+}
+
+// excerpt is the beginning of an argument, at most n bytes.
+func excerpt(b []byte, n int) []byte {
+	b = untilNUL(b)
+	return b[:min(len(b), n)]
+}
+
+func upper(b []byte) string { return string(bytes.ToUpper(untilNUL(b))) }

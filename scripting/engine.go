@@ -1,0 +1,354 @@
+// Package scripting runs Lua scripts as Redis 7.0 does.
+//
+// It owns the script cache, the pool of gopher-lua states, the sandbox with its libraries, the conversion of replies in
+// both directions, every error text that a script or its caller can see, and the time limit with BUSY and SCRIPT KILL. It
+// must not know commands, keys, shards or connections: a script's commands go out through Caller.
+//
+// Layout: engine.go is the API; state.go is one pooled state and its run; sandbox.go builds the globals; operators.go and
+// describe.go make the virtual machine's operators and error texts those of Lua 5.1; reply.go converts replies; lib_*.go
+// are the libraries, all our own because gopher-lua's differ from Lua 5.1 and cannot be made read-only. A further
+// library is one lib_*.go file and one line in sandbox.go. luaparse is the parser.
+//
+// A library's tables are never handed to scripts: they see empty tables, facades, whose metatables read from the real one and
+// refuse writes. Library functions look through facades, so a script cannot tell.
+//
+// The package starts no goroutines: a script runs on its caller's. Several may run at once, each on its own state. Locks:
+// Engine.mu guards the cache, Engine.poolMu the pool and the list of states, state.killMu one state's kill flag;
+// poolMu is taken before killMu, and mu with neither.
+package scripting
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+
+	"codeq/scripting/luaparse"
+)
+
+// Caller runs the commands that one run of a script issues.
+type Caller interface {
+	// Call runs a command and appends its reply, encoded in RESP2 or RESP3 as proto says, to dst. A command's own error is a
+	// reply. err ends the whole script, which cannot catch it, and is returned by Eval: the transaction must run again, or
+	// something broke. args are valid until Call returns.
+	Call(dst []byte, proto int, args [][]byte) (reply []byte, err error)
+	// Wrote says whether a command of this run has written; such a script cannot be killed.
+	Wrote() bool
+}
+
+// Options configure an Engine. The zero value of a field means its default.
+type Options struct {
+	// PoolSize bounds the idle states that are kept; the default is 16.
+	PoolSize int
+	// MaxStringBytes bounds a string that a script builds; the default is 512 MB, Redis' limit of a bulk string.
+	MaxStringBytes int
+	// MaxCoroutines bounds the coroutines that one run creates; the default is 10,000.
+	MaxCoroutines int
+	// TimeLimit is lua-time-limit: how long a script runs before others get BUSY. Zero or less means no limit.
+	TimeLimit func() time.Duration
+	// Now is the clock; the default is time.Now.
+	Now func() time.Time
+	// Logger receives redis.log; the default is slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultPoolSize       = 16
+	defaultMaxStringBytes = 512 << 20
+	defaultMaxCoroutines  = 10_000
+)
+
+// Error is an error whose text is the reply, with its code.
+type Error string
+
+func (e Error) Error() string { return string(e) }
+
+const (
+	// ErrNotBusy is SCRIPT KILL's answer when no script runs past its limit.
+	ErrNotBusy Error = "NOTBUSY No scripts in execution right now."
+	// ErrUnkillable is SCRIPT KILL's answer when the script has written.
+	ErrUnkillable Error = "UNKILLABLE Sorry the script already executed write commands against the dataset. " +
+		"You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
+	// ErrNoScript is EVALSHA's answer for a script that is not cached.
+	ErrNoScript Error = "NOSCRIPT No matching script. Please use EVAL."
+)
+
+// Engine compiles, caches and runs scripts. It is safe for concurrent use.
+type Engine struct {
+	opts Options
+
+	mu      sync.RWMutex
+	scripts map[shaKey]*script
+
+	poolMu sync.Mutex
+	idle   []*state
+	states map[*state]struct{} // idle and running
+
+	late atomic.Int32 // running scripts past their limit
+}
+
+type shaKey [2 * sha1.Size]byte
+
+// script is a compiled script.
+type script struct {
+	sha     shaKey
+	body    string
+	proto   *lua.FunctionProto
+	helpers []luaparse.Helper
+}
+
+// setArrayLimit bounds how far an assignment such as t[60000000] = 1 may fill a table; beyond it the index is hashed. The
+// machine has this limit in a package variable, so it is set once for all engines.
+var setArrayLimit = sync.OnceFunc(func() { lua.MaxArrayIndex = maxArrayIndex })
+
+const maxArrayIndex = 1 << 22
+
+// New makes an engine.
+func New(opts Options) *Engine {
+	setArrayLimit()
+	if opts.PoolSize <= 0 {
+		opts.PoolSize = defaultPoolSize
+	}
+	if opts.MaxStringBytes <= 0 {
+		opts.MaxStringBytes = defaultMaxStringBytes
+	}
+	if opts.MaxCoroutines <= 0 {
+		opts.MaxCoroutines = defaultMaxCoroutines
+	}
+	if opts.TimeLimit == nil {
+		opts.TimeLimit = func() time.Duration { return 0 }
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	return &Engine{opts: opts, scripts: map[shaKey]*script{}, states: map[*state]struct{}{}}
+}
+
+// Load compiles a script and caches it. The error's text is the reply, with its code.
+func (e *Engine) Load(body []byte) (sha string, err error) {
+	s, err := e.load(body)
+	if err != nil {
+		return "", err
+	}
+	return string(s.sha[:]), nil
+}
+
+func (e *Engine) load(body []byte) (*script, error) {
+	sum := sha1.Sum(body)
+	var key shaKey
+	hex.Encode(key[:], sum[:])
+	if s := e.lookup(key); s != nil {
+		return s, nil
+	}
+	s, err := compile(key, string(body))
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if cached, ok := e.scripts[key]; ok {
+		return cached, nil
+	}
+	e.scripts[key] = s
+	return s, nil
+}
+
+func (e *Engine) lookup(key shaKey) *script {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.scripts[key]
+}
+
+// find looks a script up by its name as clients write it, in either case.
+func (e *Engine) find(sha []byte) *script {
+	var key shaKey
+	if len(sha) != len(key) {
+		return nil
+	}
+	for i, c := range sha {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		key[i] = c
+	}
+	return e.lookup(key)
+}
+
+// Exists says whether the script is cached.
+func (e *Engine) Exists(sha []byte) bool { return e.find(sha) != nil }
+
+// Body answers a cached script's text.
+func (e *Engine) Body(sha []byte) ([]byte, bool) {
+	s := e.find(sha)
+	if s == nil {
+		return nil, false
+	}
+	return []byte(s.body), true
+}
+
+// Len answers the number of cached scripts and the bytes of their texts.
+func (e *Engine) Len() (scripts, bytes int) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, s := range e.scripts {
+		bytes += len(s.body)
+	}
+	return len(e.scripts), bytes
+}
+
+// Flush forgets all scripts. Running ones end undisturbed.
+func (e *Engine) Flush() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.scripts)
+}
+
+// Eval compiles a script, unless it is cached, and runs it. It appends the reply, encoded for a client of the protocol
+// version proto, to dst. A script's error is a reply; err is what Caller.Call ended the script with.
+func (e *Engine) Eval(dst []byte, body []byte, keys, args [][]byte, caller Caller, proto int) ([]byte, error) {
+	s, err := e.load(body)
+	if err != nil {
+		return appendError(dst, err.Error()), nil
+	}
+	return e.run(dst, s, keys, args, caller, proto)
+}
+
+// EvalSHA runs a cached script, as Eval does.
+func (e *Engine) EvalSHA(dst []byte, sha []byte, keys, args [][]byte, caller Caller, proto int) ([]byte, error) {
+	s := e.find(sha)
+	if s == nil {
+		return appendError(dst, ErrNoScript.Error()), nil
+	}
+	return e.run(dst, s, keys, args, caller, proto)
+}
+
+func (e *Engine) run(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) ([]byte, error) {
+	st := e.take()
+	mark := len(dst)
+	dst, err := st.eval(dst, s, keys, args, caller, proto)
+	e.put(st)
+	if err != nil {
+		return dst[:mark], err
+	}
+	return dst, nil
+}
+
+func (e *Engine) take() *state {
+	e.poolMu.Lock()
+	if n := len(e.idle); n > 0 {
+		st := e.idle[n-1]
+		e.idle = e.idle[:n-1]
+		e.poolMu.Unlock()
+		return st
+	}
+	e.poolMu.Unlock()
+	st := newState(e)
+	e.poolMu.Lock()
+	e.states[st] = struct{}{}
+	e.poolMu.Unlock()
+	return st
+}
+
+// put returns a state to the pool, unless its run may have left something behind.
+func (e *Engine) put(st *state) {
+	e.poolMu.Lock()
+	defer e.poolMu.Unlock()
+	if st.tainted || len(e.idle) >= e.opts.PoolSize {
+		delete(e.states, st)
+		return
+	}
+	e.idle = append(e.idle, st)
+}
+
+// Busy says whether a script runs past its time limit, so that other clients get BUSY.
+func (e *Engine) Busy() bool { return e.late.Load() > 0 }
+
+// Kill stops the scripts that run past their limit and have written nothing. It answers ErrNotBusy when there is none
+// past its limit and ErrUnkillable when all that are have written.
+func (e *Engine) Kill() error {
+	e.poolMu.Lock()
+	defer e.poolMu.Unlock()
+	late, killed := false, false
+	for st := range e.states {
+		wasLate, wasKilled := st.kill()
+		late = late || wasLate
+		killed = killed || wasKilled
+	}
+	switch {
+	case killed:
+		return nil
+	case late:
+		return ErrUnkillable
+	}
+	return ErrNotBusy
+}
+
+// compile parses and compiles a script, or answers the reply.
+func compile(key shaKey, body string) (*script, error) {
+	source, err := withoutShebang(body)
+	if err != nil {
+		return nil, err
+	}
+	proto, helpers, err := compileChunk(source, "user_script", luaparse.Main)
+	if err != nil {
+		return nil, Error("ERR Error compiling script (new function): " + err.Error())
+	}
+	return &script{sha: key, body: body, proto: proto, helpers: helpers}, nil
+}
+
+// withoutShebang checks a first line such as "#!lua flags=no-writes" and empties it. The flags are accepted and have no effect.
+func withoutShebang(body string) (string, error) {
+	if !strings.HasPrefix(body, "#!") {
+		return body, nil
+	}
+	end := strings.IndexByte(body, '\n')
+	if end < 0 {
+		return "", Error("ERR Invalid script shebang")
+	}
+	words := strings.Fields(body[2:end])
+	if len(words) == 0 || words[0] != "lua" || strings.IndexByte(" \t", body[2]) >= 0 {
+		name := body[:end]
+		if i := strings.IndexAny(name, " \t"); i >= 0 {
+			name = name[:i]
+		}
+		return "", Error("ERR Unexpected engine in script shebang: " + name)
+	}
+	for _, word := range words[1:] {
+		flags, ok := strings.CutPrefix(word, "flags=")
+		if !ok {
+			return "", Error("ERR Unknown lua shebang option: " + word)
+		}
+		for _, flag := range strings.Split(flags, ",") {
+			switch flag {
+			case "", "no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys":
+			default:
+				return "", Error("ERR Unexpected flag in script shebang: " + flag)
+			}
+		}
+	}
+	return body[end:], nil
+}
+
+func compileChunk(body, chunkname string, parse func(src, chunkname string) (luaparse.Chunk, error)) (*lua.FunctionProto, []luaparse.Helper, error) {
+	chunk, err := parse(body, chunkname)
+	if err != nil {
+		return nil, nil, err
+	}
+	proto, err := lua.Compile(chunk.Stmts, chunkname)
+	if err != nil {
+		return nil, nil, errors.New(chunkname + ": function or expression too complex")
+	}
+	// The chunk unpacks its arguments itself; a table `arg` of them would be made on each run and never read.
+	proto.IsVarArg &^= lua.VarArgNeedsArg
+	numberCalls(proto)
+	return proto, chunk.Helpers, nil
+}

@@ -1,0 +1,114 @@
+package scripting
+
+import (
+	lua "github.com/yuin/gopher-lua"
+)
+
+// The machine's coroutines are kept, inside functions that count them, hand the run's step counter to
+// each, and report errors as Lua 5.1 does. A state that has run coroutines is not used again.
+func (st *state) coroutineLibrary() map[string]lua.LGFunction {
+	native := func(name string) lua.LGFunction {
+		st.L.Push(st.L.NewFunction(lua.OpenCoroutine))
+		st.L.Call(0, 1)
+		module := st.L.Get(-1).(*lua.LTable)
+		st.L.Pop(1)
+		return module.RawGetString(name).(*lua.LFunction).GFunction
+	}
+	create, resume, running, status := native("create"), native("resume"), native("running"), native("status")
+	c := coroutines{st, create, resume}
+	return map[string]lua.LGFunction{
+		"create":  c.create,
+		"resume":  c.resume,
+		"running": running,
+		"status": func(L *lua.LState) int {
+			checkThread(L, 1)
+			return status(L)
+		},
+		"wrap":  c.wrap,
+		"yield": c.yield,
+	}
+}
+
+type coroutines struct {
+	st                         *state
+	nativeCreate, nativeResume lua.LGFunction
+}
+
+func checkThread(L *lua.LState, n int) *lua.LState {
+	thread, ok := L.Get(n).(*lua.LState)
+	if !ok {
+		argError(L, n, "coroutine expected")
+	}
+	return thread
+}
+
+func (c coroutines) create(L *lua.LState) int {
+	if fn, ok := L.Get(1).(*lua.LFunction); !ok || fn.IsG {
+		argError(L, 1, "Lua function expected")
+	}
+	c.st.coroutines++
+	c.st.tainted = true
+	if c.st.coroutines > c.st.e.opts.MaxCoroutines {
+		raise(L, "too many coroutines")
+	}
+	n := c.nativeCreate(L)
+	L.Get(-1).(*lua.LState).SetContext(c.st)
+	return n
+}
+
+func (c coroutines) resume(L *lua.LState) int {
+	thread := checkThread(L, 1)
+	if message := c.unresumable(L, thread); message != "" {
+		L.Push(lua.LFalse)
+		L.Push(lua.LString(message))
+		return 2
+	}
+	c.st.enter(L)
+	n := c.nativeResume(L)
+	c.st.leave()
+	c.st.work(L, 1)
+	if first := L.GetTop() - n + 1; n == 2 && L.Get(first) == lua.LFalse {
+		if text, ok := L.Get(-1).(lua.LString); ok {
+			L.Replace(L.GetTop(), lua.LString(vmMessage(string(text))))
+		}
+	}
+	return n
+}
+
+func (c coroutines) unresumable(L, thread *lua.LState) string {
+	switch {
+	case thread.Dead:
+		return "cannot resume dead coroutine"
+	case thread == L:
+		return "cannot resume running coroutine"
+	case thread == L.G.MainThread || L.Status(thread) == "normal":
+		return "cannot resume normal coroutine"
+	}
+	return ""
+}
+
+func (c coroutines) wrap(L *lua.LState) int {
+	c.create(L)
+	thread := L.Get(-1).(*lua.LState)
+	L.Push(L.NewFunction(func(L *lua.LState) int {
+		L.Insert(thread, 1)
+		n := c.resume(L)
+		first := L.GetTop() - n + 1
+		if L.Get(first) == lua.LFalse {
+			v := L.Get(-1)
+			if text, ok := v.(lua.LString); ok {
+				v = lua.LString(where(L, 1) + string(text))
+			}
+			throw(L, v)
+		}
+		return n - 1
+	}))
+	return 1
+}
+
+func (c coroutines) yield(L *lua.LState) int {
+	if L.Parent == nil {
+		throw(L, lua.LString("attempt to yield across metamethod/C-call boundary"))
+	}
+	return -1
+}

@@ -1,0 +1,202 @@
+package scripting
+
+import (
+	"sort"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+func (st *state) tableLibrary() map[string]lua.LGFunction {
+	return map[string]lua.LGFunction{
+		"concat":   st.tableConcat,
+		"foreach":  st.tableForeach,
+		"foreachi": st.tableForeachi,
+		"getn": func(L *lua.LState) int {
+			L.Push(lua.LNumber(st.view(checkTable(L, 1)).Len()))
+			return 1
+		},
+		"insert": st.tableInsert,
+		"maxn":   st.tableMaxn,
+		"remove": st.tableRemove,
+		"setn": func(L *lua.LState) int {
+			checkTable(L, 1)
+			raise(L, "'setn' is obsolete")
+			return 0
+		},
+		"sort": st.tableSort,
+	}
+}
+
+func (st *state) tableConcat(L *lua.LState) int {
+	t := st.view(checkTable(L, 1))
+	separator := optString(L, 2, "")
+	from := optInt(L, 3, 1)
+	to := t.Len()
+	if L.Get(4) != lua.LNil {
+		to = checkInt(L, 4)
+	}
+	var out strings.Builder
+	for i := from; i <= to; i++ {
+		v := t.RawGetInt(i)
+		text, ok := toText(v)
+		if !ok {
+			raise(L, "invalid value (%s) at index %d in table for 'concat'", typeName(v), i)
+		}
+		st.reserve(L, out.Len()+len(text)+len(separator))
+		out.WriteString(text)
+		if i < to {
+			out.WriteString(separator)
+		}
+	}
+	L.Push(lua.LString(out.String()))
+	return 1
+}
+
+func (st *state) tableForeach(L *lua.LState) int {
+	t := st.view(checkTable(L, 1))
+	fn := checkFunction(L, 2)
+	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+		if st.visit(L, fn, k, v) {
+			return 1
+		}
+	}
+	return 0
+}
+
+func (st *state) tableForeachi(L *lua.LState) int {
+	t := st.view(checkTable(L, 1))
+	fn := checkFunction(L, 2)
+	n := t.Len()
+	for i := 1; i <= n; i++ {
+		if st.visit(L, fn, lua.LNumber(i), t.RawGetInt(i)) {
+			return 1
+		}
+	}
+	return 0
+}
+
+// visit calls fn and leaves its answer on the stack, if it gives one.
+func (st *state) visit(L *lua.LState, fn *lua.LFunction, k, v lua.LValue) bool {
+	L.Push(fn)
+	L.Push(k)
+	L.Push(v)
+	L.Call(2, 1)
+	if L.Get(-1) != lua.LNil {
+		return true
+	}
+	L.Pop(1)
+	return false
+}
+
+func (st *state) tableInsert(L *lua.LState) int {
+	t := st.writable(L, checkTable(L, 1))
+	n := t.Len() + 1
+	if n >= maxArrayIndex {
+		raise(L, "table overflow")
+	}
+	switch L.GetTop() {
+	case 2:
+		t.RawSetInt(n, L.Get(2))
+	case 3:
+		position := checkInt(L, 2)
+		if position >= 1 && position < n {
+			st.work(L, (n-position)/64)
+			t.Insert(position, L.Get(3))
+		} else {
+			t.RawSet(lua.LNumber(position), L.Get(3))
+		}
+	default:
+		raise(L, "wrong number of arguments to 'insert'")
+	}
+	return 0
+}
+
+func (st *state) tableRemove(L *lua.LState) int {
+	t := checkTable(L, 1) // a facade is empty: nothing to remove
+	n := t.Len()
+	position := optInt(L, 2, n)
+	if position < 1 || position > n {
+		return 0
+	}
+	st.work(L, (n-position)/64)
+	v := t.RawGetInt(position)
+	t.Remove(position)
+	L.Push(v)
+	return 1
+}
+
+func (st *state) tableMaxn(L *lua.LState) int {
+	t := st.view(checkTable(L, 1))
+	most := 0.0
+	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+		if n, ok := k.(lua.LNumber); ok && float64(n) > most {
+			most = float64(n)
+		}
+	}
+	L.Push(lua.LNumber(most))
+	return 1
+}
+
+// sorter sorts the first n elements of a table in place, comparing as `<` or by a function.
+type sorter struct {
+	st *state
+	L  *lua.LState
+	t  *lua.LTable
+	n  int
+	fn lua.LValue
+}
+
+func (s *sorter) Len() int { return s.n }
+
+func (s *sorter) Swap(i, j int) {
+	a, b := s.t.RawGetInt(i+1), s.t.RawGetInt(j+1)
+	s.t.RawSetInt(i+1, b)
+	s.t.RawSetInt(j+1, a)
+}
+
+func (s *sorter) Less(i, j int) bool {
+	a, b := s.t.RawGetInt(i+1), s.t.RawGetInt(j+1)
+	s.st.work(s.L, 1)
+	if s.fn == lua.LNil {
+		return s.natural(a, b)
+	}
+	s.L.Push(s.fn)
+	s.L.Push(a)
+	s.L.Push(b)
+	s.L.Call(2, 1)
+	less := lua.LVAsBool(s.L.Get(-1))
+	s.L.Pop(1)
+	return less
+}
+
+func (s *sorter) natural(a, b lua.LValue) bool {
+	switch x := a.(type) {
+	case lua.LNumber:
+		if y, ok := b.(lua.LNumber); ok {
+			return x < y
+		}
+	case lua.LString:
+		if y, ok := b.(lua.LString); ok {
+			return x < y
+		}
+	case *lua.LTable:
+		if y, ok := b.(*lua.LTable); ok {
+			method := s.L.GetMetaField(x, "__lt")
+			if method != lua.LNil && method == s.L.GetMetaField(y, "__lt") {
+				return s.L.LessThan(a, b)
+			}
+		}
+	}
+	throw(s.L, lua.LString(orderText(a, b)))
+	return false
+}
+
+func (st *state) tableSort(L *lua.LState) int {
+	t := checkTable(L, 1) // a facade is empty: nothing to sort
+	if L.Get(2) != lua.LNil {
+		checkFunction(L, 2)
+	}
+	sort.Sort(&sorter{st, L, t, t.Len(), L.Get(2)})
+	return 0
+}

@@ -1,0 +1,348 @@
+package scripting
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+
+	"codeq/scripting/luaparse"
+)
+
+// Sizes of a state. A call frame takes some 90 bytes and a register 16.
+const (
+	callDepth          = 4096
+	registers          = 1024
+	registersMax       = 1 << 20
+	registersStep      = 4096
+	coroutineCallDepth = 1024
+	coroutineRegisters = 256
+	// maxNestedCalls bounds library functions that call back into Lua, which nest on the Go stack.
+	maxNestedCalls = 199
+	// keepBytes bounds the buffers that an idle state keeps.
+	keepBytes = 64 << 10
+)
+
+// pollMask says how many steps pass between looks at the clock and the kill flag: a power of two less one.
+const pollMask = 1<<12 - 1
+
+// state is one Lua state with its sandbox and the run on it. It implements context.Context because the virtual machine
+// asks its context before each instruction whether it is done: that is where steps are counted.
+type state struct {
+	e       *Engine
+	L       *lua.LState
+	globals *lua.LTable // the real table behind the facade
+	strings *lua.LTable // likewise, of the string library
+
+	// realTables maps facades to the tables behind them, facades is the inverse.
+	realTables map[*lua.LTable]*lua.LTable
+	facades    map[*lua.LTable]*lua.LTable
+	helpers    map[luaparse.Helper]*lua.LFunction
+	textMeta   *lua.LTable       // what getmetatable("") answers
+	sources    map[string]string // the names of loaded chunks by how messages shorten them
+	tainted    bool
+
+	// The run.
+	caller     Caller
+	resp       int // the protocol of command replies, set by redis.setresp
+	random     uint64
+	steps      uint64
+	started    time.Time
+	nested     int
+	coroutines int
+	stopped    bool
+	stop       error // why, once stopped
+	// Buffers of the run, kept between runs.
+	reply     []byte
+	argBytes  []byte
+	argEnds   []int
+	callArgs  [][]byte
+	scratch   []byte
+	keysCache []lua.LValue
+	argvCache []lua.LValue
+
+	killMu sync.Mutex
+	late   bool // past the limit
+	wrote  bool
+	killed bool
+}
+
+// errKilled stops a run that SCRIPT KILL has named.
+var errKilled = errors.New("killed")
+
+const killedText = "ERR Script killed by user with SCRIPT KILL..."
+
+// closed is what Done answers once a run must stop.
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+func newState(e *Engine) *state {
+	L := lua.NewState(lua.Options{
+		CallStackSize: callDepth, RegistrySize: registers, RegistryMaxSize: registersMax, RegistryGrowStep: registersStep,
+		SkipOpenLibs: true,
+	})
+	// What follows is for the coroutines, which take their sizes from the state.
+	L.Options.CallStackSize = coroutineCallDepth
+	L.Options.RegistrySize = coroutineRegisters
+	st := &state{e: e, L: L, realTables: map[*lua.LTable]*lua.LTable{}, facades: map[*lua.LTable]*lua.LTable{},
+		sources: map[string]string{}}
+	st.buildSandbox()
+	L.SetContext(st)
+	return st
+}
+
+// Deadline, Err and Value are context.Context's; the machine uses Done and Err only.
+func (st *state) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Err says why the run stopped.
+func (st *state) Err() error {
+	if st.stopped {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Value answers nothing.
+func (st *state) Value(any) any { return nil }
+
+// Done counts a step. It answers a closed channel once the run must stop, so that no pcall can hold it.
+func (st *state) Done() <-chan struct{} {
+	st.steps++
+	if st.steps&pollMask == 0 {
+		st.poll()
+	}
+	if st.stopped {
+		return closed
+	}
+	return nil
+}
+
+// work accounts for n steps inside a library function, and ends the script there if it must stop.
+func (st *state) work(L *lua.LState, n int) {
+	before := st.steps
+	st.steps += uint64(n)
+	if before/(pollMask+1) != st.steps/(pollMask+1) {
+		st.poll()
+	}
+	if st.stopped {
+		throw(L, lua.LString(""))
+	}
+}
+
+// reserve refuses to build a string beyond the limit and accounts for the work of building it.
+func (st *state) reserve(L *lua.LState, size int) {
+	if size < 0 || size > st.e.opts.MaxStringBytes {
+		raise(L, "resulting string too large")
+	}
+	if size > 64 {
+		st.work(L, size/64)
+	}
+}
+
+// poll looks at the clock and the kill flag.
+func (st *state) poll() {
+	if st.stopped {
+		return
+	}
+	limit := st.e.opts.TimeLimit()
+	if limit <= 0 {
+		return
+	}
+	now := st.e.opts.Now()
+	if st.started.IsZero() {
+		// Short scripts never come here, so they do not pay for the clock.
+		st.started = now
+		return
+	}
+	if !st.late && now.Sub(st.started) < limit {
+		return
+	}
+	st.killMu.Lock()
+	defer st.killMu.Unlock()
+	if !st.late {
+		st.late = true
+		st.wrote = st.caller.Wrote()
+		st.e.late.Add(1)
+	}
+	if st.killed {
+		st.stopped, st.stop = true, errKilled
+	}
+}
+
+// kill asks the run to stop, if it is late and has not written.
+func (st *state) kill() (late, killed bool) {
+	st.killMu.Lock()
+	defer st.killMu.Unlock()
+	if st.late && !st.wrote {
+		st.killed = true
+	}
+	return st.late, st.killed
+}
+
+// noteCall tells a late run's killer that the run has written. From the kill flag on it may not write any more.
+func (st *state) noteCall() {
+	if !st.late {
+		return
+	}
+	st.killMu.Lock()
+	defer st.killMu.Unlock()
+	st.wrote = st.wrote || st.caller.Wrote()
+}
+
+// abort ends the run with an error that the script cannot catch.
+func (st *state) abort(L *lua.LState, err error) {
+	st.stopped, st.stop = true, err
+	throw(L, lua.LString(err.Error()))
+}
+
+func (st *state) begin(caller Caller) {
+	st.caller, st.resp = caller, 2
+	st.random = randomStart
+	clear(st.sources)
+	st.steps, st.started = 0, time.Time{}
+	st.nested, st.coroutines = 0, 0
+	st.stopped, st.stop = false, nil
+}
+
+func (st *state) end() {
+	st.caller = nil
+	if st.late {
+		st.killMu.Lock()
+		st.late, st.wrote, st.killed = false, false, false
+		st.killMu.Unlock()
+		st.e.late.Add(-1)
+	}
+	if cap(st.reply) > keepBytes {
+		st.reply = nil
+	}
+	if cap(st.argBytes) > keepBytes {
+		st.argBytes = nil
+	}
+	if cap(st.scratch) > keepBytes {
+		st.scratch = nil
+	}
+}
+
+func (st *state) keepScratch(buf []byte) {
+	if cap(buf) <= keepBytes {
+		st.scratch = buf
+	}
+}
+
+// eval runs a script and appends its reply.
+func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) ([]byte, error) {
+	st.begin(caller)
+	defer st.end()
+	L := st.L
+	st.globals.RawSetString("KEYS", st.arguments(keys, &st.keysCache))
+	st.globals.RawSetString("ARGV", st.arguments(args, &st.argvCache))
+	L.Push(L.NewFunctionFromProto(s.proto))
+	for _, h := range s.helpers {
+		L.Push(st.helpers[h])
+	}
+	err := L.PCall(len(s.helpers), 1, nil)
+	if err == nil && !st.stopped {
+		dst = st.appendReply(dst, L.Get(-1), proto)
+		L.SetTop(0)
+		return dst, nil
+	}
+	// An error leaves frames, upvalues and registers in a shape that nobody vouches for.
+	st.tainted = true
+	if st.stop != nil && st.stop != errKilled {
+		return dst, st.stop
+	}
+	return st.appendFailure(dst, s, err), nil
+}
+
+// arguments makes the table KEYS or ARGV. Consecutive runs often get the same keys, whose values are then used again.
+func (st *state) arguments(values [][]byte, cache *[]lua.LValue) *lua.LTable {
+	t := st.L.CreateTable(len(values), 0)
+	kept := *cache
+	size := 0
+	for i, v := range values {
+		size += len(v)
+		if i < len(kept) {
+			if string(kept[i].(lua.LString)) != string(v) {
+				kept[i] = lua.LString(v)
+			}
+		} else {
+			kept = append(kept, lua.LString(v))
+		}
+		t.Append(kept[i])
+	}
+	if size > keepBytes {
+		kept = nil
+	}
+	*cache = kept
+	return t
+}
+
+// appendFailure encodes the error that ended a script.
+func (st *state) appendFailure(dst []byte, s *script, err error) []byte {
+	var api *lua.ApiError
+	if !errors.As(err, &api) {
+		return appendError(dst, "ERR "+err.Error())
+	}
+	source, line := st.raisedAt(api.StackTrace)
+	message := ""
+	switch v := st.errorValue(api).(type) {
+	case *lua.LTable:
+		text, ok := toText(v.RawGetString("err"))
+		if !ok {
+			text = "ERR unknown error"
+		}
+		message = text
+	default:
+		message = "ERR " + st.text(v)
+	}
+	if st.stop == errKilled {
+		message = killedText
+	}
+	message += " script: " + string(s.sha[:])
+	if source != "" {
+		message += ", on " + source + ":" + line + "."
+	}
+	return appendError(dst, message)
+}
+
+// errorValue answers the value that was raised, with the machine's own texts put right.
+func (st *state) errorValue(api *lua.ApiError) lua.LValue {
+	text, ok := api.Object.(lua.LString)
+	if !ok {
+		return api.Object
+	}
+	if api.Type == lua.ApiErrorPanic {
+		// The machine itself failed: nothing on this state can be relied upon.
+		st.tainted = true
+	}
+	return lua.LString(vmMessage(string(text)))
+}
+
+// raisedAt reads from a stack trace where an error was raised: the innermost Lua function, looking through one library
+// function, as Redis' error handler does.
+func (st *state) raisedAt(trace string) (source, line string) {
+	lines := strings.SplitN(trace, "\n", 4)
+	for i := 1; i < len(lines) && i <= 2; i++ {
+		at, _, ok := strings.Cut(strings.TrimPrefix(lines[i], "\t"), ": in ")
+		if !ok {
+			return "", ""
+		}
+		if at == "[G]" {
+			if i == 2 {
+				return "=[C]", "-1"
+			}
+			continue
+		}
+		colon := strings.LastIndexByte(at, ':')
+		if colon < 0 {
+			return "", ""
+		}
+		if name, ok := st.sources[at[:colon]]; ok {
+			return name, at[colon+1:]
+		}
+		return "@" + at[:colon], at[colon+1:]
+	}
+	return "", ""
+}

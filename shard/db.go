@@ -1,0 +1,226 @@
+package shard
+
+// DB is one database within a transaction.
+type DB struct {
+	tx *Tx
+	n  int
+}
+
+// Now is the transaction's time, unix milliseconds. It stands still within a command, a MULTI or a script.
+func (d DB) Now() int64 { return d.tx.nowMs }
+
+// Number is the number of the database.
+func (d DB) Number() int { return d.n }
+
+// place locates the key and, unless it is partitioned, returns its shard and object.
+func (d DB) place(key []byte) (Placement, *Shard, *object, error) {
+	p, err := d.tx.store.placer.Place(d.n, key)
+	if err != nil || p.Partitioned {
+		return p, nil, nil, err
+	}
+	s, o, err := d.at(p.Shard, key)
+	return p, s, o, err
+}
+
+// at returns the key's object on the shard.
+func (d DB) at(ordinal int, key []byte) (*Shard, *object, error) {
+	s, err := d.tx.shard(ordinal)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := s.lookup(d.tx.nowMs, d.n, key)
+	return s, o, err
+}
+
+// fragments calls fn for the key's object on every shard that may have one.
+func (d DB) fragments(key []byte, fn func(s *Shard, o *object) error) error {
+	p, s, o, err := d.place(key)
+	if err != nil {
+		return err
+	}
+	if !p.Partitioned {
+		return fn(s, o)
+	}
+	for n := range d.tx.store.shards {
+		if s, o, err = d.at(n, key); err != nil {
+			return err
+		}
+		if err = fn(s, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Type returns the kind of the key's value, KindNone when there is none.
+func (d DB) Type(key []byte) (Kind, error) {
+	kind := KindNone
+	err := d.fragments(key, func(_ *Shard, o *object) error {
+		kind = max(kind, o.kind)
+		return nil
+	})
+	return kind, err
+}
+
+// Exists tells whether there is a value at the key.
+func (d DB) Exists(key []byte) (bool, error) {
+	kind, err := d.Type(key)
+	return kind != KindNone, err
+}
+
+// Delete removes the key and tells whether it was there.
+func (d DB) Delete(key []byte) (existed bool, err error) {
+	err = d.fragments(key, func(s *Shard, o *object) error {
+		existed = existed || o.kind != KindNone
+		return s.remove(o)
+	})
+	return existed, err
+}
+
+// ExpireAt returns the key's deadline in unix ms, 0 when it has none.
+func (d DB) ExpireAt(key []byte) (atMs int64, exists bool, err error) {
+	err = d.fragments(key, func(_ *Shard, o *object) error {
+		if o.kind != KindNone {
+			exists, atMs = true, o.expireAt
+		}
+		return nil
+	})
+	return atMs, exists, err
+}
+
+// SetExpireAt sets the key's deadline in unix ms; 0 removes it, and a time that has passed removes the key.
+// It returns false when there is no such key.
+func (d DB) SetExpireAt(key []byte, atMs int64) (exists bool, err error) {
+	err = d.fragments(key, func(s *Shard, o *object) error {
+		if o.kind == KindNone {
+			return nil
+		}
+		exists = true
+		if atMs != 0 && atMs <= d.tx.nowMs {
+			return s.remove(o)
+		}
+		s.setDeadline(o, atMs)
+		return nil
+	})
+	return exists, err
+}
+
+// Get returns the string at the key. The bytes are valid until the transaction changes the key.
+func (d DB) Get(key []byte) (val []byte, ok bool, err error) {
+	p, _, o, err := d.place(key)
+	if err != nil {
+		return nil, false, err
+	}
+	if p.Partitioned || o.kind != KindString && o.kind != KindNone {
+		return nil, false, ErrWrongType
+	}
+	return o.str, o.kind == KindString, nil
+}
+
+// Set puts a string at the key, whatever was there. expireAtMs is its deadline, 0 for none.
+func (d DB) Set(key, val []byte, expireAtMs int64) error {
+	p, s, o, err := d.place(key)
+	if err != nil {
+		return err
+	}
+	if p.Partitioned {
+		return ErrWrongType
+	}
+	if o.kind != KindString {
+		if err := s.remove(o); err != nil {
+			return err
+		}
+		s.modify(o)
+		o.kind = KindString
+		s.state.spaces[o.db].keys++
+	}
+	s.modify(o)
+	// A new slice each time: a reply of this run may still refer to the old one.
+	o.str = append(make([]byte, 0, len(val)), val...)
+	s.setDeadline(o, expireAtMs)
+	if expireAtMs != 0 && expireAtMs <= d.tx.nowMs {
+		return s.remove(o)
+	}
+	return nil
+}
+
+// collection finds the object behind a collection's handle and checks its kind.
+func (d DB) collection(key []byte, kind Kind) (handle, error) {
+	p, s, o, err := d.place(key)
+	if err != nil {
+		return handle{}, err
+	}
+	if p.Partitioned {
+		if p.Kind != kind {
+			return handle{}, ErrWrongType
+		}
+		return handle{db: d, key: key, kind: kind, partitioned: true}, nil
+	}
+	if o.kind != kind && o.kind != KindNone {
+		return handle{}, ErrWrongType
+	}
+	return handle{db: d, key: key, kind: kind, s: s, o: o}, nil
+}
+
+// handle is what the typed collections have in common: a place for the elements, which for a partitioned key
+// is another one for each home.
+type handle struct {
+	db          DB
+	key         []byte
+	kind        Kind
+	partitioned bool
+	s           *Shard
+	o           *object
+}
+
+// home returns the fragment that holds the element.
+func (h *handle) home(element []byte) (*Shard, *object, error) {
+	if !h.partitioned {
+		return h.s, h.o, nil
+	}
+	return h.db.at(h.db.tx.store.placer.Home(element), h.key)
+}
+
+// writable returns the fragment that holds the element, and creates it if there is none yet.
+func (h *handle) writable(element []byte) (*Shard, *object, error) {
+	s, o, err := h.home(element)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.kind == KindNone {
+		s.create(o, h.kind)
+	}
+	return s, o, nil
+}
+
+// each calls fn for every fragment that exists, in the order of the shards, until it returns an error.
+func (h *handle) each(fn func(s *Shard, o *object) error) error {
+	if !h.partitioned {
+		if h.o.kind == KindNone {
+			return nil
+		}
+		return fn(h.s, h.o)
+	}
+	for n := range h.db.tx.store.shards {
+		s, o, err := h.db.at(n, h.key)
+		if err != nil {
+			return err
+		}
+		if o.kind == KindNone {
+			continue
+		}
+		if err := fn(s, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Len counts the elements; of a partitioned collection over all fragments.
+func (h *handle) Len() (n int64, err error) {
+	err = h.each(func(_ *Shard, o *object) error {
+		n += o.count
+		return nil
+	})
+	return n, err
+}

@@ -1,0 +1,84 @@
+package shard
+
+// elements caches the rows of a hash, set or sorted set by field or member. It is write-through: what the
+// transaction has put or deleted is in it until the commit, so a point read never needs the batch. An entry
+// that is dead was deleted by the transaction in progress. What is cached exists, so when as many entries
+// live as the collection counts, the cache is the whole collection and answers for absent elements too.
+type elements[V any] struct {
+	rows   map[string]element[V]
+	killed []string // names of entries that the transaction has deleted; some may live again
+	dead   int      // entries that are dead
+	bytes  int      // estimate of the resident bytes
+}
+
+type element[V any] struct {
+	val  V
+	dead bool
+}
+
+// elementOverhead is what a cached element costs in memory, about, besides its name and value.
+const elementOverhead = 80
+
+func newElements[V any]() elements[V] { return elements[V]{rows: make(map[string]element[V])} }
+
+// live counts the entries that exist.
+func (e *elements[V]) live() int { return len(e.rows) - e.dead }
+
+// put adds or replaces an entry; size and oldSize are the resident sizes of its new and old value.
+func (e *elements[V]) put(name []byte, val V, size, oldSize int) {
+	old, ok := e.rows[string(name)]
+	switch {
+	case !ok:
+		e.bytes += len(name) + elementOverhead + size
+	case old.dead:
+		e.dead--
+		e.bytes += size
+	default:
+		e.bytes += size - oldSize
+	}
+	e.rows[string(name)] = element[V]{val: val}
+}
+
+// kill marks the entry as deleted by the transaction; size is the resident size of the value that goes.
+func (e *elements[V]) kill(name []byte, size int) {
+	if old, ok := e.rows[string(name)]; ok {
+		e.bytes -= size
+		if old.dead {
+			return
+		}
+	} else {
+		e.bytes += len(name) + elementOverhead
+	}
+	var none V
+	e.rows[string(name)] = element[V]{val: none, dead: true}
+	e.dead++
+	e.killed = append(e.killed, string(name))
+}
+
+// settle forgets the dead after a commit.
+func (e *elements[V]) settle() {
+	for _, name := range e.killed {
+		if e.rows[name].dead {
+			delete(e.rows, name)
+			e.bytes -= len(name) + elementOverhead
+		}
+	}
+	clear(e.killed)
+	e.killed, e.dead = e.killed[:0], 0
+}
+
+// halve drops about half of the entries, those that the map yields last. The map is built anew, since a Go
+// map never gives memory back.
+func (e *elements[V]) halve(size func(V) int) {
+	keep := len(e.rows) / 2
+	rows := make(map[string]element[V], keep)
+	e.bytes = 0
+	for name, el := range e.rows {
+		if len(rows) >= keep {
+			break
+		}
+		rows[name] = el
+		e.bytes += len(name) + elementOverhead + size(el.val)
+	}
+	e.rows = rows
+}

@@ -1,0 +1,73 @@
+package shard
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// dataFS is the file system that Pebble's stores use. Before a table becomes durable it makes the commit log
+// durable, so that the tables never hold a commit which the log could still lose.
+type dataFS struct {
+	vfs.FS
+	beforeSync func() error
+}
+
+// Create wraps new tables; every other file passes through.
+func (fs *dataFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := fs.FS.Create(name, category)
+	if err != nil || !isTable(name) {
+		return f, err
+	}
+	return &tableFile{File: f, beforeSync: fs.beforeSync}, nil
+}
+
+// Unwrap is part of vfs.FS.
+func (fs *dataFS) Unwrap() vfs.FS { return fs.FS }
+
+func isTable(name string) bool {
+	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+}
+
+type tableFile struct {
+	vfs.File
+	beforeSync func() error
+}
+
+func (f *tableFile) Sync() error {
+	if err := f.beforeSync(); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+func (f *tableFile) SyncData() error {
+	if err := f.beforeSync(); err != nil {
+		return err
+	}
+	return f.File.SyncData()
+}
+
+// pebbleLogger passes on what Pebble has to say: its chatter at debug level.
+type pebbleLogger struct {
+	logger *slog.Logger
+	shard  string
+	fatal  func(error)
+}
+
+func (l *pebbleLogger) Infof(format string, args ...any) {
+	l.logger.Debug("pebble", "shard", l.shard, "text", fmt.Sprintf(format, args...))
+}
+
+func (l *pebbleLogger) Errorf(format string, args ...any) {
+	l.logger.Error("pebble", "shard", l.shard, "text", fmt.Sprintf(format, args...))
+}
+
+// Fatalf is called for errors on which Pebble can't go on, such as a failed write of its manifest.
+func (l *pebbleLogger) Fatalf(format string, args ...any) {
+	err := fmt.Errorf("shard %s: pebble: %s", l.shard, fmt.Sprintf(format, args...))
+	l.fatal(err)
+	panic(err)
+}

@@ -1,0 +1,123 @@
+package shard
+
+// Hash is the hash at a key. The handle of a missing key is an empty hash.
+type Hash struct{ handle }
+
+// Hash returns the hash at the key, or ErrWrongType.
+func (d DB) Hash(key []byte) (Hash, error) {
+	h, err := d.collection(key, KindHash)
+	return Hash{h}, err
+}
+
+// hashBody caches a hash's fields.
+type hashBody struct{ elements[[]byte] }
+
+func newHashBody() *hashBody { return &hashBody{newElements[[]byte]()} }
+
+func (b *hashBody) shrink() {
+	b.halve(func(v []byte) int { return len(v) })
+}
+
+// complete tells whether every field is cached.
+func (b *hashBody) complete(o *object) bool { return int64(b.live()) == o.count }
+
+// field reads one field through the cache.
+func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) {
+	if o.kind == KindNone {
+		return nil, false, nil
+	}
+	if el, ok := o.hash.rows[string(field)]; ok {
+		return el.val, !el.dead, nil
+	}
+	if o.hash.complete(o) {
+		return nil, false, nil
+	}
+	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, field)
+	val, ok, err = s.get(s.keyBuf)
+	if ok {
+		o.hash.put(field, val, len(val), 0)
+		s.cache.charge(o)
+	}
+	return val, ok, err
+}
+
+// Get returns the field's value. The bytes stay as they are when the field is set again.
+func (h Hash) Get(field []byte) (val []byte, ok bool, err error) {
+	s, o, err := h.home(field)
+	if err != nil {
+		return nil, false, err
+	}
+	return s.field(o, field)
+}
+
+// Set sets the field and tells whether it is new.
+func (h Hash) Set(field, val []byte) (created bool, err error) {
+	s, o, err := h.writable(field)
+	if err != nil {
+		return false, err
+	}
+	old, ok, err := s.field(o, field)
+	if err != nil {
+		return false, err
+	}
+	s.modify(o)
+	if !ok {
+		o.count++
+	}
+	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, field)
+	s.set(s.keyBuf, val)
+	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), len(old))
+	return !ok, nil
+}
+
+// Delete removes the field and tells whether it was there.
+func (h Hash) Delete(field []byte) (bool, error) {
+	s, o, err := h.home(field)
+	if err != nil {
+		return false, err
+	}
+	val, ok, err := s.field(o, field)
+	if err != nil || !ok {
+		return false, err
+	}
+	s.modify(o)
+	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, field)
+	s.delete(s.keyBuf)
+	o.hash.kill(field, len(val))
+	s.removed(o)
+	return true, nil
+}
+
+// removed counts an element that went, and the key with its last one.
+func (s *Shard) removed(o *object) {
+	if o.count--; o.count == 0 {
+		s.forget(o)
+	}
+}
+
+// Each calls fn for every field until it returns false. The hash may not change meanwhile.
+func (h Hash) Each(fn func(field, val []byte) bool) error {
+	return untilStopped(&h.handle, func(s *Shard, o *object) (bool, error) {
+		if o.hash.complete(o) {
+			for name, el := range o.hash.rows {
+				if !el.dead && !fn([]byte(name), el.val) {
+					return false, nil
+				}
+			}
+			return true, nil
+		}
+		return s.eachElement(o, 0, func(field, val []byte) bool {
+			if o.count <= cacheWholeLimit {
+				if _, cached := o.hash.rows[string(field)]; !cached {
+					o.hash.put(field, append([]byte(nil), val...), len(val), 0)
+				}
+			}
+			return fn(field, val)
+		})
+	})
+}
+
+// Scan visits fields from the cursor on, see handle.scan.
+func (h Hash) Scan(cursor uint64, count int, fn func(field, val []byte)) (next uint64, err error) {
+	return h.scan(cursor, count, fn, h.Each)
+}

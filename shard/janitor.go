@@ -1,0 +1,308 @@
+package shard
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// The janitor of a shard removes keys whose deadline has passed and clears what deletions left behind: one
+// goroutine a shard, which sleeps until the earliest deadline or until it is woken. Each of its rounds is a
+// transaction like any other, so replaying the log repeats it, and is bounded, so that no client waits long.
+
+const (
+	expireBatch   = 200 // keys that one round removes
+	clearBatch    = 500 // rows that one round clears one by one
+	buryDirect    = 128 // elements up to which a collection's rows are deleted with the key
+	rangeDeleteAt = 500 // elements from which a dead collection is cleared with one range deletion
+)
+
+// bury gets rid of the rows of a collection whose key goes: a few at once, more by the janitor.
+func (s *Shard) bury(o *object) error {
+	if o.count > buryDirect {
+		s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), o.id)
+		s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(o.kind)}, uint64(o.count)))
+		s.graves = true
+		s.wakeJanitor()
+		return nil
+	}
+	if s.buryCached(o) {
+		return nil
+	}
+	_, err := s.deleteRows(s.reader(o), o.id, math.MaxInt)
+	return err
+}
+
+// buryCached deletes the rows of a collection that is wholly cached, without reading any.
+func (s *Shard) buryCached(o *object) bool {
+	drop := func(name string) {
+		s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, []byte(name))
+		s.delete(s.keyBuf)
+	}
+	switch {
+	case o.kind == KindList && o.list.complete(o):
+		for _, w := range []*listWindow{&o.list.front, &o.list.back} {
+			for i := range w.Len() {
+				s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, w.At(i).index)
+				s.delete(s.keyBuf)
+			}
+		}
+	case o.kind == KindHash && o.hash.complete(o):
+		for name, el := range o.hash.rows {
+			if !el.dead {
+				drop(name)
+			}
+		}
+	case o.kind == KindSet && o.set.complete(o):
+		for _, name := range o.set.order {
+			drop(name)
+		}
+	case o.kind == KindZSet && o.zset.complete(o):
+		for name, el := range o.zset.rows {
+			if !el.dead {
+				drop(name)
+				s.keyBuf = appendScoreKey(s.keyBuf[:0], o.id, el.val, []byte(name))
+				s.delete(s.keyBuf)
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// deleteRows deletes up to limit rows of the collection one by one and tells how many there were.
+func (s *Shard) deleteRows(r pebble.Reader, id uint64, limit int) (n int, err error) {
+	for _, row := range []byte{rowElement, rowScore} {
+		it, err := s.iterate(r, appendElementPrefix(nil, row, id), appendElementPrefix(nil, row, id+1))
+		if err != nil {
+			return n, err
+		}
+		for ok := it.First(); ok && n < limit; ok = it.Next() {
+			s.delete(it.Key())
+			n++
+		}
+		if err := s.finish(it); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// janitor runs until the store closes.
+func (s *Shard) janitor() {
+	st := s.store
+	tx := st.NewTx()
+	timer := st.clock.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-st.stop:
+			return
+		case <-s.wake:
+		case <-timer.C():
+		}
+		again, err := s.clean(tx)
+		if err != nil {
+			st.logger.Error("expiry and clearing stopped for a while", "shard", s.name, "err", err)
+		}
+		timer.Reset(again)
+	}
+}
+
+// clean does one round and tells after which time the next is due. Rounds that find work follow each other
+// at the configured interval, which bounds the janitor's share of the lock.
+func (s *Shard) clean(tx *Tx) (again time.Duration, err error) {
+	interval := time.Duration(s.store.opts.ExpireInterval) * time.Millisecond
+	tx.Begin(MaskOf(s.ordinal))
+	defer tx.End()
+	more, err := s.expire(tx.nowMs)
+	if err == nil && s.graves {
+		err = s.clearGraves()
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		return time.Second, err
+	}
+	if s.graves || more {
+		return time.Millisecond, nil
+	}
+	if s.nextDeadlineMs == math.MaxInt64 {
+		return time.Hour, nil
+	}
+	return max(interval, time.Duration(s.nextDeadlineMs-tx.nowMs)*time.Millisecond), nil
+}
+
+// expire removes up to expireBatch keys whose deadline has passed, and finds the next deadline.
+func (s *Shard) expire(nowMs int64) (more bool, err error) {
+	if s.nextDeadlineMs > nowMs {
+		return false, nil
+	}
+	var due [][]byte
+	it, err := s.iterate(s.db, appendDeadlineKey(nil, s.expiredToMs, 0, ""), []byte{rowDeadline + 1})
+	if err != nil {
+		return false, err
+	}
+	next := int64(math.MaxInt64)
+	for ok := it.First(); ok; ok = it.Next() {
+		at, _, _ := splitDeadlineKey(it.Key())
+		if at > nowMs {
+			next = at
+			break
+		}
+		if len(due) == expireBatch {
+			next, more = at, true
+			break
+		}
+		due = append(due, append([]byte(nil), it.Key()...))
+	}
+	if err := s.finish(it); err != nil {
+		return false, err
+	}
+	for _, row := range due {
+		if err := s.expireRow(row, nowMs); err != nil {
+			return false, err
+		}
+	}
+	s.nextDeadlineMs = next
+	s.expiredToMs = min(next, nowMs)
+	return more, nil
+}
+
+// expireRow removes the key that the deadline row names. A row whose database was emptied meanwhile names
+// nothing any more.
+func (s *Shard) expireRow(row []byte, nowMs int64) error {
+	_, space, key := splitDeadlineKey(row)
+	for db := range s.state.spaces {
+		if s.state.spaces[db].id == space {
+			if _, err := s.lookup(nowMs, db, key); err != nil {
+				return err
+			}
+			s.delete(row)
+			return nil
+		}
+	}
+	s.delete(row)
+	return nil
+}
+
+// Flush removes every key of the database.
+func (d DB) Flush() error {
+	for ordinal := range d.tx.store.shards {
+		s, err := d.tx.shard(ordinal)
+		if err != nil {
+			return err
+		}
+		s.flush(d.n)
+	}
+	return nil
+}
+
+// flush gives the database a new keyspace, which is empty, and leaves the old one to the janitor.
+func (s *Shard) flush(db int) {
+	ks := &s.state.spaces[db]
+	if ks.keys == 0 {
+		return
+	}
+	s.touch()
+	s.flushMeta() // so that the janitor finds collections that this transaction created
+	s.notifyFlush(db)
+	s.set(binary.BigEndian.AppendUint32([]byte{rowDeadKeyspace}, ks.id), nil)
+	kept := s.dirty[:0]
+	for _, o := range s.dirty {
+		if o.db == db {
+			o.dirty = false
+		} else {
+			kept = append(kept, o)
+		}
+	}
+	s.dirty = kept
+	s.cache.dropDB(db)
+	s.wiped = true
+	*ks = keyspace{id: s.state.nextSpace}
+	s.state.nextSpace++
+	s.graves = true
+	s.wakeJanitor()
+}
+
+// clearGraves clears part of what is dead: a keyspace first, since it leaves collections behind.
+func (s *Shard) clearGraves() error {
+	cleared, err := s.clearKeyspace()
+	if err != nil || cleared {
+		return err
+	}
+	cleared, err = s.clearCollections()
+	if err == nil && !cleared {
+		s.graves = false
+	}
+	return err
+}
+
+// clearKeyspace removes metadata rows of a dead keyspace, turning its collections into dead ones.
+func (s *Shard) clearKeyspace() (cleared bool, err error) {
+	graves, err := s.iterate(s.db, []byte{rowDeadKeyspace}, []byte{rowDeadKeyspace + 1})
+	if err != nil {
+		return false, err
+	}
+	var grave []byte
+	if graves.First() {
+		grave = append(grave, graves.Key()...)
+	}
+	if err := s.finish(graves); err != nil || grave == nil {
+		return false, err
+	}
+	start := append([]byte{rowMeta}, grave[1:]...)
+	it, err := s.iterate(s.db, start, upperBound(start))
+	if err != nil {
+		return false, err
+	}
+	n := 0
+	for ok := it.First(); ok && n < clearBatch; ok = it.Next() {
+		n++
+		var o object
+		if err := o.decode(it.Value()); err == nil && o.kind != KindString {
+			s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), o.id)
+			s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(o.kind)}, uint64(o.count)))
+		}
+		s.delete(it.Key())
+	}
+	if n < clearBatch {
+		s.delete(grave)
+	}
+	return true, s.finish(it)
+}
+
+// clearCollections clears dead collections: a large one with a range deletion, small ones row by row, since
+// range deletions are dear to every reader until they are compacted away.
+func (s *Shard) clearCollections() (cleared bool, err error) {
+	it, err := s.iterate(s.db, []byte{rowDead}, []byte{rowDead + 1})
+	if err != nil {
+		return false, err
+	}
+	rows := 0
+	for ok := it.First(); ok && rows < clearBatch; ok = it.Next() {
+		cleared = true
+		key, val := it.Key(), it.Value()
+		id := binary.BigEndian.Uint64(key[1:])
+		count, _ := binary.Uvarint(val[1:])
+		rows++
+		if count >= rangeDeleteAt {
+			s.deleteRange(appendElementPrefix(nil, rowElement, id), appendElementPrefix(nil, rowElement, id+1))
+			if Kind(val[0]) == KindZSet {
+				s.deleteRange(appendElementPrefix(nil, rowScore, id), appendElementPrefix(nil, rowScore, id+1))
+			}
+		} else {
+			n, err := s.deleteRows(s.db, id, math.MaxInt)
+			if err != nil {
+				return false, err
+			}
+			rows += n
+		}
+		s.delete(key)
+	}
+	return cleared, s.finish(it)
+}

@@ -1,0 +1,558 @@
+package shard
+
+import (
+	"bytes"
+
+	"github.com/gammazero/deque"
+)
+
+// End is one of a list's two ends.
+type End int
+
+// The ends: elements are pushed to the left of Head and to the right of Tail.
+const (
+	Head End = iota
+	Tail
+)
+
+// List is the list at a key. The handle of a missing key is an empty list.
+type List struct{ handle }
+
+// List returns the list at the key, or ErrWrongType.
+func (d DB) List(key []byte) (List, error) {
+	h, err := d.collection(key, KindList)
+	return List{h}, err
+}
+
+// listBody is a list's shape and its cached ends. Elements stand at indices in [head, tail), in order but
+// not necessarily at every one: removing from the middle leaves a hole instead of shifting what follows.
+// front holds the first elements of the list and back the last, without a gap within either; when together
+// they hold as many as the list counts, they hold all of it. So pushes and pops at either end are map-free
+// steps in memory, and only popping into what was pushed long ago reads rows, a window at a time.
+type listBody struct {
+	head, tail  int64
+	front, back listWindow
+}
+
+type listItem struct {
+	index int64
+	val   []byte
+}
+
+type listWindow struct {
+	deque.Deque[listItem]
+	bytes int
+}
+
+const (
+	listItemOverhead = 56
+	listWindowBytes  = 64 << 10 // a window that grew beyond this is cut to half of it after the commit
+	listWindowItems  = 128      // elements that a window is filled with
+)
+
+func (w *listWindow) push(end End, it listItem) {
+	w.bytes += len(it.val) + listItemOverhead
+	if end == Head {
+		w.PushFront(it)
+	} else {
+		w.PushBack(it)
+	}
+}
+
+func (w *listWindow) pop(end End) listItem {
+	var it listItem
+	if end == Head {
+		it = w.PopFront()
+	} else {
+		it = w.PopBack()
+	}
+	w.bytes -= len(it.val) + listItemOverhead
+	return it
+}
+
+// cut drops elements at the end until the window has at most so many bytes.
+func (w *listWindow) cut(end End, bytes int) {
+	for w.bytes > bytes {
+		w.pop(end)
+	}
+}
+
+// removeIf drops the elements that fn chooses.
+func (w *listWindow) removeIf(fn func(listItem) bool) {
+	for range w.Len() {
+		if it := w.pop(Head); !fn(it) {
+			w.push(Tail, it)
+		}
+	}
+}
+
+func (b *listBody) footprint() int { return b.front.bytes + b.back.bytes }
+
+// shrink cuts both windows, at the ends that face the middle of the list.
+func (b *listBody) shrink(bytes int) {
+	b.front.cut(Tail, bytes)
+	b.back.cut(Head, bytes)
+}
+
+// cached tells how many elements are cached; complete whether all are.
+func (b *listBody) cached() int64             { return int64(b.front.Len() + b.back.Len()) }
+func (b *listBody) complete(o *object) bool   { return b.cached() == o.count }
+func (b *listBody) contiguous(o *object) bool { return b.tail-b.head == o.count }
+
+// at returns the cached element at the position, if it is cached.
+func (b *listBody) at(o *object, pos int64) (listItem, bool) {
+	if pos < int64(b.front.Len()) {
+		return b.front.At(int(pos)), true
+	}
+	if fromEnd := o.count - pos; fromEnd <= int64(b.back.Len()) {
+		return b.back.At(b.back.Len() - int(fromEnd)), true
+	}
+	return listItem{}, false
+}
+
+// gap is the range of indices that neither window reaches into.
+func (b *listBody) gap() (from, to int64) {
+	from, to = b.head, b.tail
+	if n := b.front.Len(); n > 0 {
+		from = b.front.Back().index + 1
+	}
+	if b.back.Len() > 0 {
+		to = b.back.Front().index
+	}
+	return from, to
+}
+
+// settle cuts windows that have grown; a small list stays whole.
+func (b *listBody) settle() {
+	if b.front.bytes > listWindowBytes {
+		b.front.cut(Tail, listWindowBytes/2)
+	}
+	if b.back.bytes > listWindowBytes {
+		b.back.cut(Head, listWindowBytes/2)
+	}
+}
+
+// settle is called for every object that a commit changed.
+func (o *object) settle() {
+	switch {
+	case o.list != nil:
+		o.list.settle()
+	case o.hash != nil:
+		o.hash.settle()
+	case o.set != nil:
+		o.set.settle()
+	case o.zset != nil:
+		o.zset.settle()
+	}
+}
+
+// Push puts the value at the end.
+func (l List) Push(end End, val []byte) error {
+	s, o, err := l.writable(nil)
+	if err != nil {
+		return err
+	}
+	s.modify(o)
+	b := o.list
+	it := listItem{val: append(make([]byte, 0, len(val)), val...)}
+	if end == Head {
+		b.head--
+		it.index = b.head
+		b.front.push(Head, it)
+	} else {
+		it.index = b.tail
+		b.tail++
+		b.back.push(Tail, it)
+	}
+	o.count++
+	s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
+	s.set(s.keyBuf, val)
+	return nil
+}
+
+// Pop removes the element at the end.
+func (l List) Pop(end End) (val []byte, ok bool, err error) {
+	s, o := l.s, l.o
+	if o.kind == KindNone {
+		return nil, false, nil
+	}
+	w, err := s.window(o, end)
+	if err != nil {
+		return nil, false, err
+	}
+	s.modify(o)
+	it := w.pop(end)
+	if end == Head {
+		o.list.head = it.index + 1
+	} else {
+		o.list.tail = it.index
+	}
+	s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
+	s.delete(s.keyBuf)
+	s.removed(o)
+	return it.val, true, nil
+}
+
+// window returns the window that holds the element at the end, filled if it has to be.
+func (s *Shard) window(o *object, end End) (*listWindow, error) {
+	b := o.list
+	near, far := &b.front, &b.back
+	if end == Tail {
+		near, far = far, near
+	}
+	if near.Len() > 0 {
+		return near, nil
+	}
+	if int64(far.Len()) == o.count {
+		return far, nil
+	}
+	from, to := b.gap()
+	err := s.eachIndex(o, from, to, end, func(it listItem) bool {
+		near.push(1-end, it)
+		return near.Len() < listWindowItems && near.bytes < listWindowBytes/2
+	})
+	if err == nil && near.Len() == 0 {
+		err = s.readError(errCorruptRow)
+	}
+	return near, err
+}
+
+// eachIndex calls fn for the element rows with indices in [from, to), beginning at the end, until it returns
+// false. The values are copies.
+func (s *Shard) eachIndex(o *object, from, to int64, end End, fn func(listItem) bool) error {
+	if from >= to {
+		return nil
+	}
+	it, err := s.iterate(s.reader(o), appendIndexKey(nil, o.id, from), appendIndexKey(nil, o.id, to))
+	if err != nil {
+		return err
+	}
+	first, next := it.First, it.Next
+	if end == Tail {
+		first, next = it.Last, it.Prev
+	}
+	for ok := first(); ok; ok = next() {
+		v := it.Value()
+		if !fn(listItem{index: indexOf(it.Key()), val: append(make([]byte, 0, len(v)), v...)}) {
+			break
+		}
+	}
+	return s.finish(it)
+}
+
+// walk calls fn for the elements, beginning at the end, until it returns false: from the windows where they
+// reach, from rows in between.
+func (s *Shard) walk(o *object, end End, fn func(listItem) bool) error {
+	b := o.list
+	near, far := &b.front, &b.back
+	if end == Tail {
+		near, far = far, near
+	}
+	if !walkWindow(near, end, fn) {
+		return nil
+	}
+	if !b.complete(o) {
+		from, to := b.gap()
+		goOn := true
+		err := s.eachIndex(o, from, to, end, func(it listItem) bool {
+			goOn = fn(it)
+			return goOn
+		})
+		if err != nil || !goOn {
+			return err
+		}
+	}
+	walkWindow(far, end, fn)
+	return nil
+}
+
+func walkWindow(w *listWindow, end End, fn func(listItem) bool) bool {
+	for i := range w.Len() {
+		if end == Tail {
+			i = w.Len() - 1 - i
+		}
+		if !fn(w.At(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// position turns an index that may count from the tail into a position from the head.
+func position(i, count int64) (pos int64, ok bool) {
+	if i < 0 {
+		i += count
+	}
+	return i, i >= 0 && i < count
+}
+
+// locate finds the element at a position that exists.
+func (s *Shard) locate(o *object, pos int64) (found listItem, err error) {
+	b := o.list
+	if it, ok := b.at(o, pos); ok {
+		return it, nil
+	}
+	if b.contiguous(o) {
+		index := b.head + pos
+		err = s.eachIndex(o, index, index+1, Head, func(it listItem) bool {
+			found = it
+			return false
+		})
+		return found, err
+	}
+	end, skip := Head, pos
+	if fromTail := o.count - 1 - pos; fromTail < pos {
+		end, skip = Tail, fromTail
+	}
+	err = s.walk(o, end, func(it listItem) bool {
+		found = it
+		skip--
+		return skip >= 0
+	})
+	return found, err
+}
+
+// Index returns the element at the position; negative ones count from the tail.
+func (l List) Index(i int64) (val []byte, ok bool, err error) {
+	if l.o.kind == KindNone {
+		return nil, false, nil
+	}
+	pos, ok := position(i, l.o.count)
+	if !ok {
+		return nil, false, nil
+	}
+	it, err := l.s.locate(l.o, pos)
+	return it.val, err == nil, err
+}
+
+// Set replaces the element at the position; negative ones count from the tail. It returns false when there
+// is no such position.
+func (l List) Set(i int64, val []byte) (ok bool, err error) {
+	s, o := l.s, l.o
+	if o.kind == KindNone {
+		return false, nil
+	}
+	pos, ok := position(i, o.count)
+	if !ok {
+		return false, nil
+	}
+	it, err := s.locate(o, pos)
+	if err != nil {
+		return false, err
+	}
+	s.modify(o)
+	s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
+	s.set(s.keyBuf, val)
+	copied := append(make([]byte, 0, len(val)), val...)
+	b := o.list
+	if pos < int64(b.front.Len()) {
+		b.front.replace(int(pos), copied)
+	} else if fromEnd := o.count - pos; fromEnd <= int64(b.back.Len()) {
+		b.back.replace(b.back.Len()-int(fromEnd), copied)
+	}
+	return true, nil
+}
+
+func (w *listWindow) replace(i int, val []byte) {
+	it := w.At(i)
+	w.bytes += len(val) - len(it.val)
+	it.val = val
+	w.Deque.Set(i, it)
+}
+
+// Range calls fn for the elements at the positions start … stop, 0 <= start <= stop < Len.
+func (l List) Range(start, stop int64, fn func(val []byte)) error {
+	s, o := l.s, l.o
+	if o.kind == KindNone {
+		return nil
+	}
+	b := o.list
+	_, startCached := b.at(o, start)
+	if !startCached && b.contiguous(o) {
+		return s.eachIndex(o, b.head+start, b.head+stop+1, Head, func(it listItem) bool {
+			fn(it.val)
+			return true
+		})
+	}
+	if pos := start; pos >= int64(b.front.Len()) && startCached {
+		for ; pos <= stop; pos++ {
+			it, _ := b.at(o, pos)
+			fn(it.val)
+		}
+		return nil
+	}
+	pos := int64(-1)
+	return s.walk(o, Head, func(it listItem) bool {
+		if pos++; pos >= start {
+			fn(it.val)
+		}
+		return pos < stop
+	})
+}
+
+// Remove removes elements that equal val: the first count from the head, or for a negative count from the
+// tail, or all for 0. It returns how many it removed.
+func (l List) Remove(count int64, val []byte) (n int64, err error) {
+	s, o := l.s, l.o
+	if o.kind == KindNone {
+		return 0, nil
+	}
+	end, limit := Head, count
+	if count < 0 {
+		end, limit = Tail, -count
+	}
+	var gone []int64
+	err = s.walk(o, end, func(it listItem) bool {
+		if bytes.Equal(it.val, val) {
+			gone = append(gone, it.index)
+		}
+		return limit == 0 || int64(len(gone)) < limit
+	})
+	if err != nil || len(gone) == 0 {
+		return 0, err
+	}
+	s.removeIndices(o, gone)
+	return int64(len(gone)), nil
+}
+
+// removeIndices removes the elements at the indices.
+func (s *Shard) removeIndices(o *object, gone []int64) {
+	s.modify(o)
+	set := make(map[int64]struct{}, len(gone))
+	for _, index := range gone {
+		set[index] = struct{}{}
+		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, index)
+		s.delete(s.keyBuf)
+	}
+	isGone := func(it listItem) bool {
+		_, ok := set[it.index]
+		return ok
+	}
+	b := o.list
+	b.front.removeIf(isGone)
+	b.back.removeIf(isGone)
+	if o.count -= int64(len(gone)); o.count == 0 {
+		s.forget(o)
+		return
+	}
+	b.tighten(o)
+}
+
+// tighten moves head and tail to the elements that the windows show to be the outermost.
+func (b *listBody) tighten(o *object) {
+	if b.front.Len() > 0 {
+		b.head = b.front.Front().index
+	} else if b.complete(o) {
+		b.head = b.back.Front().index
+	}
+	if b.back.Len() > 0 {
+		b.tail = b.back.Back().index + 1
+	} else if b.complete(o) {
+		b.tail = b.front.Back().index + 1
+	}
+}
+
+// Trim keeps the elements at the positions start … stop and removes the others. When stop < start it removes
+// the list.
+func (l List) Trim(start, stop int64) error {
+	s, o := l.s, l.o
+	if o.kind == KindNone {
+		return nil
+	}
+	if start > stop || start >= o.count {
+		return s.remove(o)
+	}
+	var gone []int64
+	take := func(n int64, end End) error {
+		if n <= 0 {
+			return nil
+		}
+		return s.walk(o, end, func(it listItem) bool {
+			gone = append(gone, it.index)
+			n--
+			return n > 0
+		})
+	}
+	if err := take(start, Head); err != nil {
+		return err
+	}
+	if err := take(o.count-1-stop, Tail); err != nil {
+		return err
+	}
+	if len(gone) > 0 {
+		s.removeIndices(o, gone)
+	}
+	return nil
+}
+
+// Insert puts val before or after the first element that equals pivot. It returns false when there is none.
+// What follows, or precedes where that is less, is written anew one index on.
+func (l List) Insert(before bool, pivot, val []byte) (ok bool, err error) {
+	s, o := l.s, l.o
+	if o.kind == KindNone {
+		return false, nil
+	}
+	var items []listItem
+	at := -1
+	err = s.walk(o, Head, func(it listItem) bool {
+		if at < 0 && bytes.Equal(it.val, pivot) {
+			at = len(items)
+		}
+		items = append(items, it)
+		return true
+	})
+	if err != nil || at < 0 {
+		return false, err
+	}
+	if !before {
+		at++
+	}
+	s.insertAt(o, items, at, append(make([]byte, 0, len(val)), val...))
+	return true, nil
+}
+
+func (s *Shard) insertAt(o *object, items []listItem, at int, val []byte) {
+	s.modify(o)
+	b := o.list
+	put := func(it listItem) {
+		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
+		s.set(s.keyBuf, it.val)
+	}
+	shift := func(it *listItem, by int64) {
+		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
+		s.delete(s.keyBuf)
+		it.index += by
+		put(*it)
+	}
+	fresh := listItem{val: val}
+	if at < len(items)/2 {
+		for i := range at {
+			shift(&items[i], -1)
+		}
+		fresh.index = items[0].index - 1
+		if at > 0 {
+			fresh.index = items[at-1].index + 1
+		}
+	} else {
+		for i := len(items) - 1; i >= at; i-- {
+			shift(&items[i], 1)
+		}
+		fresh.index = b.tail
+		if at < len(items) {
+			fresh.index = items[at].index - 1
+		}
+	}
+	put(fresh)
+	o.count++
+	b.head = min(b.head, fresh.index, items[0].index)
+	b.tail = max(b.tail, fresh.index+1, items[len(items)-1].index+1)
+	b.front, b.back = listWindow{}, listWindow{}
+	for i := 0; i <= len(items); i++ {
+		if i == at {
+			b.front.push(Tail, fresh)
+		}
+		if i < len(items) {
+			b.front.push(Tail, items[i])
+		}
+	}
+}

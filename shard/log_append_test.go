@@ -1,0 +1,493 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const logTestDir = "data/log"
+
+// logTestFS is an empty crashable file system whose "data" directory is durable, as the server's is.
+func logTestFS(t testing.TB) *vfs.MemFS {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	if err := errors.Join(fs.MkdirAll("data", 0o755), logSyncDir(fs, "/")); err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
+// logTestOptions uses segments of a few records, and a ticker that the test drives.
+func logTestOptions(fs vfs.FS, policy fsyncPolicy, ticks chan time.Time) logOptions {
+	return logOptions{
+		FS: fs, Dir: logTestDir, Policy: policy, SegmentSize: 512,
+		Ticker: func(time.Duration) (<-chan time.Time, func()) { return ticks, func() {} },
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// logTestBigShard is a shard whose parts are so large that the 4 KB blocks, by which power loss is played, cut them.
+const logTestBigShard = 8
+
+// logTestPart makes a part whose bytes follow from its shard and number, so that a reader can check it alone.
+func logTestPart(shard uint16, number uint64) logPart {
+	r := rand.New(rand.NewPCG(uint64(shard), number))
+	repr := make([]byte, r.IntN(100))
+	if shard == logTestBigShard {
+		repr = make([]byte, r.IntN(3000))
+	}
+	for i := range repr {
+		repr[i] = byte(r.Uint32())
+	}
+	return logPart{shard: shard, number: number, repr: repr}
+}
+
+// logTestCommit makes a commit of the given number on two shards.
+func logTestCommit(number uint64) []logPart {
+	return []logPart{logTestPart(0, number), logTestPart(7, number)}
+}
+
+// logTestReplay collects the numbers of commits that have the same number on two shards, and checks that they
+// are whole and contiguous.
+func logTestReplay(numbers *[]uint64) func([]logPart) error {
+	return func(parts []logPart) error {
+		if len(parts) != 2 || parts[0].number != parts[1].number || parts[0].shard == parts[1].shard {
+			return fmt.Errorf("a commit isn't whole: %+v", parts)
+		}
+		if err := errors.Join(logTestCheck(parts[0]), logTestCheck(parts[1])); err != nil {
+			return err
+		}
+		if n := len(*numbers); n > 0 && parts[0].number != (*numbers)[n-1]+1 {
+			return fmt.Errorf("commit %d follows %d", parts[0].number, (*numbers)[n-1])
+		}
+		*numbers = append(*numbers, parts[0].number)
+		return nil
+	}
+}
+
+// logTestCheck compares a part with what logTestPart made.
+func logTestCheck(p logPart) error {
+	if !bytes.Equal(p.repr, logTestPart(p.shard, p.number).repr) {
+		return fmt.Errorf("the part of shard %d, commit %d, differs from what was appended", p.shard, p.number)
+	}
+	return nil
+}
+
+func logTestOpen(t testing.TB, opts logOptions) (*commitLog, []uint64) {
+	t.Helper()
+	var numbers []uint64
+	l, err := openLog(opts, logTestReplay(&numbers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, numbers
+}
+
+// logTestAppend appends the commits from first to last and waits for them.
+func logTestAppend(t testing.TB, l *commitLog, first, last uint64) {
+	t.Helper()
+	for n := first; n <= last; n++ {
+		pos, err := l.append(logTestCommit(n), new(logScratch))
+		if err == nil {
+			err = l.wait(pos)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func logTestClose(t testing.TB, l *commitLog) {
+	t.Helper()
+	if err := l.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logTestSpan checks that the numbers are first to last.
+func logTestSpan(t testing.TB, numbers []uint64, first, last uint64) {
+	t.Helper()
+	if last < first && len(numbers) == 0 {
+		return
+	}
+	if len(numbers) == 0 || numbers[0] != first || numbers[len(numbers)-1] != last {
+		t.Fatalf("replayed %v, want %d to %d", numbers, first, last)
+	}
+}
+
+// logHookFS calls hook before each write, fsync and close of a file. What the hook returns is the result; errLogShort
+// makes a write stop in the middle without an error of its own.
+type logHookFS struct {
+	vfs.FS
+	hook func(op, path string) error
+}
+
+var errLogShort = errors.New("short")
+
+type logHookFile struct {
+	vfs.File
+	path string
+	hook func(op, path string) error
+}
+
+func (fs logHookFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := fs.FS.Create(name, c)
+	return logHookFile{f, name, fs.hook}, err
+}
+
+func (fs logHookFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := fs.FS.Open(name, opts...)
+	return logHookFile{f, name, fs.hook}, err
+}
+
+func (fs logHookFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := fs.FS.OpenReadWrite(name, c, opts...)
+	return logHookFile{f, name, fs.hook}, err
+}
+
+func (f logHookFile) Write(b []byte) (int, error) {
+	err := f.hook("write", f.path)
+	if err == errLogShort {
+		return f.File.Write(b[:len(b)/2])
+	}
+	if err != nil {
+		return 0, err
+	}
+	return f.File.Write(b)
+}
+
+func (f logHookFile) Sync() error {
+	if err := f.hook("fsync", f.path); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+func (f logHookFile) SyncData() error {
+	if err := f.hook("fsync", f.path); err != nil {
+		return err
+	}
+	return f.File.SyncData()
+}
+
+func (f logHookFile) Close() error { return errors.Join(f.hook("close", f.path), f.File.Close()) }
+
+// logGate lets a test hold one kind of operation.
+type logGate struct {
+	op      string
+	on      atomic.Bool
+	release chan struct{}
+	count   map[string]*atomic.Int64
+}
+
+func newLogGate(op string) *logGate {
+	return &logGate{op: op, release: make(chan struct{}),
+		count: map[string]*atomic.Int64{"write": new(atomic.Int64), "fsync": new(atomic.Int64), "close": new(atomic.Int64)}}
+}
+
+func (g *logGate) hook(op, _ string) error {
+	g.count[op].Add(1)
+	if op == g.op && g.on.Load() {
+		<-g.release
+	}
+	return nil
+}
+
+func TestLogReopen(t *testing.T) {
+	for _, policy := range []fsyncPolicy{fsyncAlways, fsyncEverySec, fsyncNo} {
+		fs := logTestFS(t)
+		last := uint64(0)
+		for range 4 {
+			l, numbers := logTestOpen(t, logTestOptions(fs, policy, nil))
+			logTestSpan(t, numbers, 1, last)
+			if l.recovered.Records != int(last) || l.recovered.Dropped != 0 {
+				t.Fatalf("recovered %+v after %d commits", l.recovered, last)
+			}
+			logTestAppend(t, l, last+1, last+20)
+			last += 20
+			logTestClose(t, l)
+		}
+	}
+}
+
+func TestLogReopenWithoutCommitsKeepsOneSegment(t *testing.T) {
+	fs := logTestFS(t)
+	for range 3 {
+		l, _ := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+		if l.size() != logHeaderSize {
+			t.Fatalf("size %d", l.size())
+		}
+		logTestClose(t, l)
+	}
+	if names, _ := fs.List(logTestDir); len(names) != 1 {
+		t.Fatalf("files %v", names)
+	}
+}
+
+func TestLogSizeAndTrim(t *testing.T) {
+	fs := logTestFS(t)
+	l, _ := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+	logTestAppend(t, l, 1, 40)
+	if got, want := l.size(), logTestDirSize(t, fs); got != want {
+		t.Fatalf("size %d, files have %d", got, want)
+	}
+	// A segment goes only when all shards have its commits: shard 7 holds it back.
+	if err := l.trim(func(shard uint16) uint64 { return map[uint16]uint64{0: 40, 7: 0}[shard] }); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(l.segments); got < 5 {
+		t.Fatalf("%d closed segments left", got)
+	}
+	if err := l.trim(func(uint16) uint64 { return 21 }); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := l.size(), logTestDirSize(t, fs); got != want {
+		t.Fatalf("size %d, files have %d", got, want)
+	}
+	logTestClose(t, l)
+	l, numbers := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+	if numbers[0] > 22 || numbers[0] < 15 {
+		t.Fatalf("after the trim the log starts at %d", numbers[0])
+	}
+	logTestSpan(t, numbers, numbers[0], 40)
+	// What was replayed can be trimmed too, down to the active segment.
+	if err := l.trim(func(uint16) uint64 { return 40 }); err != nil {
+		t.Fatal(err)
+	}
+	if l.size() != logHeaderSize || logTestDirSize(t, fs) != logHeaderSize {
+		t.Fatalf("size %d, files have %d", l.size(), logTestDirSize(t, fs))
+	}
+	logTestAppend(t, l, 41, 42)
+	logTestClose(t, l)
+	l, numbers = logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+	logTestSpan(t, numbers, 41, 42)
+	logTestClose(t, l)
+}
+
+// TestLogRecordLongerThanSegment has segments that hold one record each, and none that is empty.
+func TestLogRecordLongerThanSegment(t *testing.T) {
+	opts := logTestOptions(logTestFS(t), fsyncNo, nil)
+	opts.SegmentSize = 1
+	l, _ := logTestOpen(t, opts)
+	logTestAppend(t, l, 1, 5)
+	if n := len(l.segments); n != 4 {
+		t.Fatalf("%d closed segments after 5 commits", n)
+	}
+	logTestClose(t, l)
+	l, numbers := logTestOpen(t, opts)
+	logTestSpan(t, numbers, 1, 5)
+	logTestClose(t, l)
+}
+
+func logTestDirSize(t *testing.T, fs vfs.FS) (size int64) {
+	t.Helper()
+	names, err := fs.List(logTestDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		info, err := fs.Stat(fs.PathJoin(logTestDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	return size
+}
+
+func TestLogRefusesBadCommits(t *testing.T) {
+	fs := logTestFS(t)
+	l, _ := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
+	if _, err := l.append([]logPart{{number: 1, repr: make([]byte, logMaxRecord)}}, new(logScratch)); err != errLogRecordTooLarge {
+		t.Fatalf("too large: %v", err)
+	}
+	if _, err := l.append(nil, new(logScratch)); err == nil {
+		t.Fatal("a commit without parts was accepted")
+	}
+	if _, err := l.append(make([]logPart, logMaxParts+1), new(logScratch)); err == nil {
+		t.Fatal("a commit with too many parts was accepted")
+	}
+	if _, err := l.append([]logPart{{shard: 3}}, new(logScratch)); err == nil || !strings.Contains(err.Error(), "shard 3") {
+		t.Fatalf("number 0: %v", err)
+	}
+	if err := l.wait(1); err == nil {
+		t.Fatal("a position that was never given out was acknowledged")
+	}
+	logTestAppend(t, l, 1, 1) // None of them has harmed the log.
+	logTestClose(t, l)
+	if _, err := l.append(logTestCommit(2), new(logScratch)); err != errLogClosed {
+		t.Fatalf("append after close: %v", err)
+	}
+	if err := errors.Join(l.close(), l.sync()); err != nil {
+		t.Fatal(err)
+	}
+	l, numbers := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
+	logTestSpan(t, numbers, 1, 1)
+	logTestClose(t, l)
+}
+
+func TestLogAppendCopies(t *testing.T) {
+	fs := logTestFS(t)
+	l, _ := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
+	parts := logTestCommit(1)
+	pos, err := l.append(parts, new(logScratch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(parts[0].repr)
+	clear(parts)
+	if err := l.wait(pos); err != nil {
+		t.Fatal(err)
+	}
+	logTestClose(t, l)
+	l, numbers := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
+	logTestSpan(t, numbers, 1, 1)
+	logTestClose(t, l)
+}
+
+// TestLogGroupCommit holds the first write: all who come meanwhile share the second one, and its fsync.
+func TestLogGroupCommit(t *testing.T) {
+	for _, policy := range []fsyncPolicy{fsyncAlways, fsyncEverySec} {
+		synctest.Test(t, func(t *testing.T) {
+			gate := newLogGate("write")
+			opts := logTestOptions(logHookFS{logTestFS(t), gate.hook}, policy, nil)
+			opts.SegmentSize = 1 << 20
+			l, _ := logTestOpen(t, opts)
+			gate.on.Store(true)
+			gate.count["write"].Store(0)
+			gate.count["fsync"].Store(0)
+			var group sync.WaitGroup
+			for i := range 20 {
+				group.Go(func() { logTestAppend(t, l, uint64(i+1), uint64(i+1)) })
+				synctest.Wait()
+			}
+			if n := gate.count["write"].Load(); n != 1 {
+				t.Errorf("%d writes began, want the first one only", n)
+			}
+			gate.on.Store(false)
+			close(gate.release)
+			group.Wait()
+			wantSyncs := map[fsyncPolicy]int64{fsyncAlways: 2, fsyncEverySec: 0}[policy]
+			if w, s := gate.count["write"].Load(), gate.count["fsync"].Load(); w != 2 || s != wantSyncs {
+				t.Errorf("policy %d: %d writes, %d fsyncs; want 2 and %d", policy, w, s, wantSyncs)
+			}
+			logTestClose(t, l)
+		})
+	}
+}
+
+// TestLogTickerDoesNotDelay holds the ticker's fsync: appends and their waits go on meanwhile.
+func TestLogTickerDoesNotDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newLogGate("fsync")
+		ticks := make(chan time.Time)
+		opts := logTestOptions(logHookFS{logTestFS(t), gate.hook}, fsyncEverySec, ticks)
+		opts.SegmentSize = 1 << 20
+		l, _ := logTestOpen(t, opts)
+		logTestAppend(t, l, 1, 1)
+		gate.on.Store(true)
+		gate.count["fsync"].Store(0)
+		ticks <- time.Time{}
+		synctest.Wait()
+		if gate.count["fsync"].Load() != 1 {
+			t.Error("the tick has not begun an fsync")
+		}
+		logTestAppend(t, l, 2, 20)
+		if l.synced.Load() != 0 {
+			t.Error("synced before the fsync returned")
+		}
+		gate.on.Store(false)
+		close(gate.release)
+		synctest.Wait()
+		if s, w := l.synced.Load(), l.written.Load(); s == 0 || s >= w {
+			t.Errorf("synced %d of %d: the fsync covers what was written when it began", s, w)
+		}
+		logTestClose(t, l)
+	})
+}
+
+func TestLogPolicyChange(t *testing.T) {
+	gate := newLogGate("")
+	l, _ := logTestOpen(t, logTestOptions(logHookFS{logTestFS(t), gate.hook}, fsyncNo, nil))
+	gate.count["fsync"].Store(0)
+	pos, err := l.append(logTestCommit(1), new(logScratch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.acknowledged(pos) {
+		t.Fatal("acknowledged before it was written")
+	}
+	if err := l.wait(pos); err != nil || !l.acknowledged(pos) || gate.count["fsync"].Load() != 0 {
+		t.Fatalf("policy no: %v, %d fsyncs", err, gate.count["fsync"].Load())
+	}
+	l.setPolicy(fsyncAlways)
+	if l.acknowledged(pos) {
+		t.Fatal("policy always acknowledges what was only written")
+	}
+	if err := l.wait(pos); err != nil || !l.acknowledged(pos) || gate.count["fsync"].Load() != 1 {
+		t.Fatalf("policy always: %v, %d fsyncs", err, gate.count["fsync"].Load())
+	}
+	logTestClose(t, l)
+}
+
+// TestLogPendingIsBounded holds the writes: an append beyond the limit waits until there is room.
+func TestLogPendingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newLogGate("write")
+		l, _ := logTestOpen(t, logTestOptions(logHookFS{vfs.NewMem(), gate.hook}, fsyncNo, nil))
+		gate.on.Store(true)
+		huge := []logPart{{number: 1, repr: make([]byte, logMaxPending)}}
+		var group sync.WaitGroup
+		appended := new(atomic.Int64)
+		for range 3 {
+			group.Go(func() {
+				pos, err := l.append(huge, new(logScratch))
+				appended.Add(1)
+				if err = errors.Join(err, l.wait(pos)); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		if n := appended.Load(); n != 2 {
+			t.Errorf("%d appends returned; want one in flight and one pending", n)
+		}
+		gate.on.Store(false)
+		close(gate.release)
+		group.Wait()
+		if got := cap(l.spare.buf) + cap(l.pending.buf); got > 2*logKeepBuffer {
+			t.Errorf("%d bytes of buffer are kept after huge commits", got)
+		}
+		logTestClose(t, l)
+	})
+}
+
+func TestLogHeaderLayout(t *testing.T) {
+	b := logEncodeHeader(258, 772)
+	want := append([]byte("codeqlog"), 1, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0)
+	if !bytes.Equal(b[:28], want) || len(b) != logHeaderSize {
+		t.Fatalf("header % x", b)
+	}
+	head, size, sum, err := logEncodeHead(nil, []logPart{{shard: 5, number: 6, repr: []byte("ab")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := logAppendRecord(nil, head, []logPart{{repr: []byte("ab")}}, sum, 9)
+	want = []byte{26, 0, 0, 0, 0, 0, 0, 0, 1, 0, 5, 0, 6, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 'a', 'b', 9, 0, 0, 0, 0, 0, 0, 0}
+	binary.LittleEndian.PutUint32(want[4:], binary.LittleEndian.Uint32(record[4:]))
+	if !bytes.Equal(record, want) || size != int64(len(record)) {
+		t.Fatalf("record % x", record)
+	}
+}

@@ -1,0 +1,367 @@
+package shard
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Opening a commit log:
+//
+//  1. The last segment is written anew, up to its last whole record, under a temporary name, fsynced, and put in the
+//     place of the old one. This cuts a torn tail. It is done to a segment that looks whole as well: after a failed
+//     fsync the kernel may show pages that never reached the disk and take them for clean, so a second fsync of the
+//     same file could do nothing.
+//  2. All segments are replayed, oldest first. By now each must be whole, and numbers and sequences contiguous;
+//     anything else is damage and stops the start. Nothing is applied before it is durable here, since a shard may
+//     write what it applied to disk at any time, and the rest of the same transaction must not be lost then.
+//  3. A new segment is started. A last segment without records is replaced, so that restarts don't pile up files.
+//
+// Every step can be cut short by a crash and done again.
+
+// logReadBuffer is the size of the read buffer during replay. Apart from it, memory is bounded by the longest record.
+const logReadBuffer = 256 << 10
+
+// logRecovery says what opening a log found.
+type logRecovery struct {
+	Segments int   // replayed
+	Records  int   // replayed
+	Bytes    int64 // of the segments replayed
+	Dropped  int64 // bytes of the torn tail that was cut
+}
+
+// logDefect is a place where a segment stops to make sense: in the last segment the end of the log, elsewhere damage.
+type logDefect struct {
+	offset int64
+	reason string
+}
+
+func (d *logDefect) Error() string { return fmt.Sprintf("offset %d: %s", d.offset, d.reason) }
+
+// openLog opens or creates the log in opts.Dir and gives every record to apply, in the order of appending. The parts are
+// valid until apply returns. Apply skips the parts that the shard already has, and checks that the others are contiguous.
+func openLog(opts logOptions, apply func(parts []logPart) error) (*commitLog, error) {
+	l := newCommitLog(opts)
+	fs := l.opts.FS
+	if err := fs.MkdirAll(opts.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("commit log: create %s: %w", opts.Dir, err)
+	}
+	if err := logSyncDir(fs, fs.PathDir(opts.Dir)); err != nil {
+		return nil, fmt.Errorf("commit log: fsync the directory above %s: %w", opts.Dir, err)
+	}
+	numbers, err := l.listSegments()
+	if err != nil {
+		return nil, err
+	}
+	if len(numbers) > 0 {
+		last := numbers[len(numbers)-1]
+		exists, err := l.repairLast(last)
+		if err != nil {
+			return nil, fmt.Errorf("commit log: repair %s: %w", l.segmentPath(last), err)
+		}
+		if !exists {
+			numbers = numbers[:len(numbers)-1]
+		}
+	}
+	for _, number := range numbers {
+		if err := l.replaySegment(number, apply); err != nil {
+			return nil, fmt.Errorf("commit log: replay %s: %w", l.segmentPath(number), err)
+		}
+	}
+	if err := l.startSegment(); err != nil {
+		return nil, err
+	}
+	l.opts.Logger.Info("commit log opened", "dir", opts.Dir, "segments", l.recovered.Segments,
+		"records", l.recovered.Records, "bytes", l.recovered.Bytes, "dropped_bytes", l.recovered.Dropped)
+	ticks, stop := l.opts.Ticker(logSyncInterval)
+	go l.tick(ticks, stop) // until close
+	return l, nil
+}
+
+func newCommitLog(opts logOptions) *commitLog {
+	if opts.SegmentSize == 0 {
+		opts.SegmentSize = logDefaultSegmentSize
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.Ticker == nil {
+		opts.Ticker = func(d time.Duration) (<-chan time.Time, func()) {
+			t := time.NewTicker(d)
+			return t.C, t.Stop
+		}
+	}
+	l := &commitLog{
+		opts:       opts,
+		pending:    new(logBatch),
+		sequence:   1,
+		stopTicker: make(chan struct{}),
+		tickerDone: make(chan struct{}),
+	}
+	l.setPolicy(opts.Policy)
+	return l
+}
+
+// listSegments returns the numbers of the segments, which must be without a gap, and removes what an interrupted
+// rewriting left behind.
+func (l *commitLog) listSegments() ([]uint64, error) {
+	names, err := l.opts.FS.List(l.opts.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("commit log: list %s: %w", l.opts.Dir, err)
+	}
+	var numbers []uint64
+	for _, name := range names {
+		switch {
+		case strings.HasSuffix(name, logSuffix):
+			number, err := logSegmentNumber(name)
+			if err != nil {
+				return nil, err
+			}
+			numbers = append(numbers, number)
+		case strings.HasSuffix(name, logSuffix+logTempSuffix):
+			if err := l.opts.FS.Remove(l.opts.FS.PathJoin(l.opts.Dir, name)); err != nil {
+				return nil, fmt.Errorf("commit log: remove %s: %w", name, err)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	for i := 1; i < len(numbers); i++ {
+		if numbers[i] != numbers[i-1]+1 {
+			return nil, fmt.Errorf("commit log: %s is missing: restore the file, or the data directory from a backup",
+				l.segmentPath(numbers[i-1]+1))
+		}
+	}
+	return numbers, nil
+}
+
+// startSegment creates the segment that new records go to.
+func (l *commitLog) startSegment() error {
+	number := uint64(1)
+	if n := len(l.segments); n > 0 {
+		last := l.segments[n-1]
+		number = last.number + 1
+		if last.records == 0 {
+			number = last.number
+			l.segments = l.segments[:n-1]
+			l.bytes.Add(-last.size)
+		}
+	}
+	active, err := l.createSegment(number, l.sequence)
+	if err != nil {
+		return fmt.Errorf("commit log: create %s: %w", l.segmentPath(number), err)
+	}
+	l.active = active
+	return nil
+}
+
+// repairLast rewrites the last segment without its torn tail and makes it durable. It reports whether the segment
+// exists now: one whose creation was cut short is removed.
+func (l *commitLog) repairLast(number uint64) (exists bool, err error) {
+	path := l.segmentPath(number)
+	r, err := l.openReader(number)
+	if errors.Is(err, errLogBadHeader) && r.size <= logHeaderSize {
+		l.recovered.Dropped = r.size
+		l.opts.Logger.Warn("commit log: removing a segment whose creation was cut short", "path", path, "bytes", r.size)
+		return false, errors.Join(r.file.Close(), l.opts.FS.Remove(path))
+	}
+	if err != nil {
+		return false, errors.Join(logDamaged(err), r.close())
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+
+	temp := path + logTempSuffix
+	w, err := l.opts.FS.Create(temp, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return false, err
+	}
+	err = logCopyWhole(w, r, logEncodeHeader(number, r.sequence))
+	if err == nil {
+		err = w.Sync()
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return false, err
+	}
+	if err := l.opts.FS.Rename(temp, path); err != nil {
+		return false, err
+	}
+	if l.recovered.Dropped = r.size - r.offset; l.recovered.Dropped > 0 {
+		l.opts.Logger.Warn("commit log: cut the torn end of the last segment; it was never acknowledged as fsynced",
+			"path", path, "offset", r.offset, "bytes", l.recovered.Dropped, "reason", r.defect.reason)
+	}
+	return true, logSyncDir(l.opts.FS, l.opts.Dir)
+}
+
+// logCopyWhole writes the header and the whole records that r still has to w. The first defect ends the records.
+func logCopyWhole(w io.Writer, r *logReader, header []byte) error {
+	out := bufio.NewWriterSize(w, logReadBuffer)
+	if err := logWrite(out, header); err != nil {
+		return err
+	}
+	for {
+		err := r.next()
+		if err == io.EOF || r.defect != nil {
+			return out.Flush()
+		}
+		if err != nil {
+			return logDamaged(err)
+		}
+		if err := logWrite(out, r.record); err != nil {
+			return err
+		}
+	}
+}
+
+// replaySegment gives the records of one segment to apply.
+func (l *commitLog) replaySegment(number uint64, apply func(parts []logPart) error) (err error) {
+	r, err := l.openReader(number)
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err != nil {
+		return logDamaged(err)
+	}
+	s := &logSegment{number: number, path: l.segmentPath(number), first: r.sequence, size: r.size}
+	if len(l.segments) > 0 && s.first != l.sequence {
+		return logDamaged(fmt.Errorf("the segment before ends with record %d of the log, this one begins with %d",
+			l.sequence-1, s.first))
+	}
+	for {
+		err := r.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return logDamaged(err)
+		}
+		if err := apply(r.parts); err != nil {
+			return fmt.Errorf("apply the record that ends at offset %d: %w", r.offset, err)
+		}
+		for i := range r.parts {
+			s.greatest = logRaise(s.greatest, r.parts[i].shard, r.parts[i].number)
+		}
+		s.records++
+	}
+	l.sequence = s.first + s.records
+	l.segments = append(l.segments, s)
+	l.bytes.Add(s.size)
+	l.recovered.Segments++
+	l.recovered.Records += int(s.records)
+	l.recovered.Bytes += s.size
+	return nil
+}
+
+// logDamaged tells the operator what to do about a segment that can't be read.
+func logDamaged(err error) error {
+	return fmt.Errorf("%w; the log is damaged or unreadable there, and commits after it would be lost: "+
+		"repair the disk, or restore the data directory from a backup", err)
+}
+
+// logReader reads the records of one segment.
+type logReader struct {
+	file     vfs.File // nil if it couldn't be opened
+	in       *bufio.Reader
+	size     int64
+	offset   int64      // after the last whole record
+	sequence uint64     // of the next record
+	record   []byte     // the last record with its framing, valid until next
+	parts    []logPart  // the same, decoded
+	defect   *logDefect // what stopped next, if it is neither the end nor a read error
+}
+
+func (r *logReader) close() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Close()
+}
+
+// openReader opens a segment and reads its header. The reader is never nil, and is to be closed after an error too.
+func (l *commitLog) openReader(number uint64) (*logReader, error) {
+	r := new(logReader)
+	file, err := l.opts.FS.Open(l.segmentPath(number))
+	if err != nil {
+		return r, err
+	}
+	r.file = file
+	info, err := file.Stat()
+	if err != nil {
+		return r, err
+	}
+	r.size = info.Size()
+	r.in = bufio.NewReaderSize(file, logReadBuffer)
+	header := make([]byte, min(r.size, logHeaderSize))
+	if _, err := io.ReadFull(r.in, header); err != nil {
+		return r, err
+	}
+	if r.sequence, err = logDecodeHeader(header, number); err != nil {
+		return r, err
+	}
+	r.offset = logHeaderSize
+	return r, nil
+}
+
+// next reads one record. It returns io.EOF at the end of the segment, a *logDefect for what isn't a record, and another
+// error if reading failed or a record with the right checksum makes no sense, which no crash explains.
+func (r *logReader) next() error {
+	rest := r.size - r.offset
+	if rest == 0 {
+		return io.EOF
+	}
+	if rest < logFrameSize+logMinLength {
+		return r.stop("%d bytes are left, fewer than a record has", rest)
+	}
+	frame, err := r.in.Peek(logFrameSize)
+	if err != nil {
+		return r.readError(err)
+	}
+	length := int64(binary.LittleEndian.Uint32(frame))
+	if length < logMinLength || length > logMaxRecord-logFrameSize {
+		return r.stop("a record can't have a length of %d", length)
+	}
+	if length > rest-logFrameSize {
+		return r.stop("the record has %d bytes, but %d are left", length+logFrameSize, rest)
+	}
+	if cap(r.record) > logKeepBuffer {
+		r.record = nil
+	}
+	r.record = slices.Grow(r.record[:0], int(logFrameSize+length))[:logFrameSize+length]
+	if _, err := io.ReadFull(r.in, r.record); err != nil {
+		return r.readError(err)
+	}
+	body := r.record[logFrameSize:]
+	sum := crc32.Update(crc32.Checksum(r.record[:4], logCRC), logCRC, body)
+	if sum != binary.LittleEndian.Uint32(r.record[4:]) {
+		return r.stop("the record's checksum is wrong")
+	}
+	content := body[:len(body)-logSequenceSize]
+	if sequence := binary.LittleEndian.Uint64(body[len(content):]); sequence != r.sequence {
+		return r.stop("the record should be %d of the log, but is %d", r.sequence, sequence)
+	}
+	if r.parts, err = logDecodeParts(r.parts, content); err != nil {
+		return fmt.Errorf("offset %d: %w", r.offset, err)
+	}
+	r.offset += int64(len(r.record))
+	r.sequence++
+	return nil
+}
+
+// readError names the offset of a failed read. The size was known, so an early end is no clean end.
+func (r *logReader) readError(err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("offset %d: %w", r.offset, err)
+}
+
+// stop notes that no record begins at the current offset.
+func (r *logReader) stop(format string, args ...any) error {
+	r.defect = &logDefect{offset: r.offset, reason: fmt.Sprintf(format, args...)}
+	return r.defect
+}

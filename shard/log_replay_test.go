@@ -1,0 +1,301 @@
+package shard
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// logTestRead and logTestWrite handle a whole file.
+func logTestRead(t testing.TB, fs vfs.FS, number int) []byte {
+	t.Helper()
+	f, err := fs.Open(logTestPath(number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func logTestWrite(t testing.TB, fs vfs.FS, path string, b []byte) {
+	t.Helper()
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(slices.Clone(b))
+	if err = errors.Join(err, f.Sync(), f.Close(), logSyncDir(fs, logTestDir)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func logTestPath(number int) string { return fmt.Sprintf("%s/%010d.log", logTestDir, number) }
+
+// logTestSegments makes a log and returns the contents of its segments and the number of the last commit of each.
+func logTestSegments(t *testing.T) (segments [][]byte, lasts []uint64) {
+	t.Helper()
+	fs := logTestFS(t)
+	l, _ := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+	logTestAppend(t, l, 1, 13) // The last segment then has more than one.
+	for _, s := range append(slices.Clone(l.segments), l.active) {
+		lasts = append(lasts, s.first+s.records-1)
+		segments = append(segments, logTestRead(t, fs, int(s.number)))
+	}
+	logTestClose(t, l)
+	if len(segments) < 3 || lasts[len(lasts)-1]-lasts[len(lasts)-2] < 2 {
+		t.Fatalf("segments end at commits %v: the test wants three, the last one with two commits", lasts)
+	}
+	return segments, lasts
+}
+
+// logTestPlant puts segments 1, 2, … durably onto a new file system; a nil one is left out.
+func logTestPlant(t testing.TB, segments [][]byte) *vfs.MemFS {
+	t.Helper()
+	fs := logTestFS(t)
+	if err := fs.MkdirAll(logTestDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range segments {
+		if b != nil {
+			logTestWrite(t, fs, logTestPath(i+1), b)
+		}
+	}
+	return fs
+}
+
+// logTestRecordEnds returns the offsets at which the records of a segment end, the header's end first.
+func logTestRecordEnds(segment []byte) []int {
+	ends := []int{logHeaderSize}
+	for end := logHeaderSize; end < len(segment); {
+		end += logFrameSize + int(binary.LittleEndian.Uint32(segment[end:]))
+		ends = append(ends, end)
+	}
+	return ends
+}
+
+// logTestRefused opens the log, which must fail with all of the texts, and must fail again, since nothing was changed.
+func logTestRefused(t *testing.T, fs vfs.FS, texts ...string) {
+	t.Helper()
+	for range 2 {
+		_, err := openLog(logTestOptions(fs, fsyncAlways, nil), func([]logPart) error { return nil })
+		for _, text := range texts {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Fatalf("opened with error %v, want one that says %q", err, text)
+			}
+		}
+	}
+}
+
+// TestLogTornTail cuts the last segment at every byte, and damages every byte of its records in turn.
+func TestLogTornTail(t *testing.T) {
+	segments, lasts := logTestSegments(t)
+	n := len(segments)
+	tail, before := segments[n-1], lasts[n-2]
+	ends := logTestRecordEnds(tail)
+	for at := range len(tail) {
+		last, end := before, 0 // of the records that end at or before the byte
+		for i := range ends {
+			if ends[i] <= at {
+				last, end = before+uint64(i), ends[i]
+			}
+		}
+		cut := slices.Concat(segments[:n-1], [][]byte{tail[:at]})
+		logTestTail(t, cut, last, int64(at-end))
+		if at >= logHeaderSize {
+			damaged := slices.Clone(tail)
+			damaged[at] ^= 0x10
+			logTestTail(t, slices.Concat(segments[:n-1], [][]byte{damaged}), last, int64(len(tail)-end))
+		}
+	}
+}
+
+// logTestTail opens a log whose last segment may be torn, commits once more, and opens it again after power loss.
+func logTestTail(t *testing.T, segments [][]byte, last uint64, dropped int64) {
+	t.Helper()
+	fs := logTestPlant(t, segments)
+	l, numbers := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+	logTestSpan(t, numbers, 1, last)
+	if l.recovered.Dropped != dropped {
+		t.Fatalf("reported %d bytes dropped, want %d", l.recovered.Dropped, dropped)
+	}
+	logTestAppend(t, l, last+1, last+1)
+	clone := fs.CrashClone(vfs.CrashCloneCfg{})
+	logTestClose(t, l)
+	l, numbers = logTestOpen(t, logTestOptions(clone, fsyncAlways, nil))
+	logTestSpan(t, numbers, 1, last+1)
+	logTestClose(t, l)
+}
+
+// TestLogDamageInEarlierSegment damages every byte of an earlier segment in turn, and cuts it short at every byte.
+func TestLogDamageInEarlierSegment(t *testing.T) {
+	segments, _ := logTestSegments(t)
+	ends := logTestRecordEnds(segments[1])
+	for at := range len(segments[1]) {
+		damaged := slices.Clone(segments)
+		damaged[1] = slices.Clone(segments[1])
+		damaged[1][at] ^= 0x10
+		logTestRefused(t, logTestPlant(t, damaged), logTestPath(2), "from a backup")
+		damaged[1] = segments[1][:at]
+		text := logTestPath(2)
+		if slices.Contains(ends, at) {
+			text = "the segment before ends with record"
+		}
+		logTestRefused(t, logTestPlant(t, damaged), text, "from a backup")
+	}
+	damaged := slices.Clone(segments)
+	damaged[1] = slices.Clone(segments[1])
+	damaged[1][logHeaderSize+20] ^= 1
+	logTestRefused(t, logTestPlant(t, damaged), "offset 32: the record's checksum is wrong")
+}
+
+func TestLogRefusesWrongDirectory(t *testing.T) {
+	segments, _ := logTestSegments(t)
+	with := func(number int, b []byte) *vfs.MemFS {
+		changed := slices.Clone(segments)
+		changed[number-1] = b
+		return logTestPlant(t, changed)
+	}
+	last := len(segments)
+
+	logTestRefused(t, with(2, nil), logTestPath(2), "missing")
+	logTestRefused(t, with(2, segments[0]), logTestPath(2), "the header says segment 1")
+	logTestRefused(t, with(last, segments[0]), logTestPath(last), "the header says segment 1")
+
+	// A bad header in front of records is damage also in the last segment: it was on disk before they were written.
+	damaged := slices.Clone(segments[last-1])
+	damaged[3] ^= 1
+	logTestRefused(t, with(last, damaged), logTestPath(last), "header", "from a backup")
+
+	newer := slices.Clone(segments[last-1])
+	newer[8] = 2
+	binary.LittleEndian.PutUint32(newer[28:], crc32.Checksum(newer[:28], logCRC))
+	logTestRefused(t, with(last, newer), "format version 2, this program reads 1")
+
+	// A record lost between two segments shows in the sequence.
+	ends := logTestRecordEnds(segments[1])
+	logTestRefused(t, with(2, segments[1][:ends[len(ends)-2]]), logTestPath(3),
+		"the segment before ends with record 4 of the log, this one begins with 6")
+
+	fs := with(1, segments[0])
+	logTestWrite(t, fs, logTestDir+"/12.log", nil)
+	logTestRefused(t, fs, `"12.log" is not the name of a segment`)
+}
+
+// TestLogSenselessRecord has a record with the right checksum and wrong contents, which is never taken for a torn one.
+func TestLogSenselessRecord(t *testing.T) {
+	for _, body := range [][]byte{
+		append([]byte{0, 0}, make([]byte, 14)...),                     // no parts
+		append([]byte{2, 0}, make([]byte, 14)...),                     // two parts in the space of one
+		append(append([]byte{1, 0}, make([]byte, 10)...), 9, 0, 0, 0), // a batch longer than the record
+		append([]byte{1, 0}, make([]byte, 20)...),                     // bytes behind the parts
+	} {
+		record := binary.LittleEndian.AppendUint32(nil, uint32(len(body)+logSequenceSize))
+		record = append(record, 0, 0, 0, 0)
+		record = append(record, body...)
+		record = binary.LittleEndian.AppendUint64(record, 1)
+		sum := crc32.Update(crc32.Checksum(record[:4], logCRC), logCRC, record[8:])
+		binary.LittleEndian.PutUint32(record[4:], sum)
+		fs := logTestPlant(t, [][]byte{append(logEncodeHeader(1, 1), record...)})
+		logTestRefused(t, fs, "offset 32", "part")
+	}
+}
+
+// TestLogStaleRecord has a valid record of another place behind the last one: the sequence tells.
+func TestLogStaleRecord(t *testing.T) {
+	segments, lasts := logTestSegments(t)
+	n := len(segments)
+	first := segments[0][logHeaderSize:logTestRecordEnds(segments[0])[1]]
+	segments[n-1] = slices.Concat(segments[n-1], first)
+	logTestTail(t, segments, lasts[n-1], int64(len(first)))
+}
+
+// TestLogHugeLength has a length field that promises a gigabyte: it is judged by the file's size, not allocated.
+func TestLogHugeLength(t *testing.T) {
+	segments, lasts := logTestSegments(t)
+	n := len(segments)
+	for _, length := range []uint32{0, logMinLength - 1, logMaxRecord - 8, logMaxRecord, 1<<32 - 1} {
+		tail := append(binary.LittleEndian.AppendUint32(nil, length), make([]byte, 100)...)
+		planted := slices.Clone(segments)
+		planted[n-1] = slices.Concat(segments[n-1], tail)
+		logTestTail(t, planted, lasts[n-1], int64(len(tail)))
+	}
+}
+
+func TestLogCrashedRewriting(t *testing.T) {
+	segments, lasts := logTestSegments(t)
+	fs := logTestPlant(t, segments)
+	logTestWrite(t, fs, logTestPath(len(segments))+logTempSuffix, []byte("half a segment"))
+	logTestWrite(t, fs, logTestDir+"/operator's notes", nil)
+	l, numbers := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+	logTestSpan(t, numbers, 1, lasts[len(lasts)-1])
+	logTestClose(t, l)
+	names, err := fs.List(logTestDir)
+	leftover := slices.ContainsFunc(names, func(s string) bool { return strings.HasSuffix(s, logTempSuffix) })
+	if err != nil || len(names) != len(segments)+2 || leftover {
+		t.Fatalf("files %v, %v", names, err)
+	}
+}
+
+func TestLogApplyError(t *testing.T) {
+	segments, lasts := logTestSegments(t)
+	fs := logTestPlant(t, segments)
+	refused, applied := errors.New("refused"), 0
+	_, err := openLog(logTestOptions(fs, fsyncAlways, nil), func([]logPart) error {
+		if applied++; applied == 3 {
+			return refused
+		}
+		return nil
+	})
+	if !errors.Is(err, refused) || applied != 3 {
+		t.Fatalf("%d applied, error %v", applied, err)
+	}
+	l, numbers := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+	logTestSpan(t, numbers, 1, lasts[len(lasts)-1])
+	logTestClose(t, l)
+}
+
+// logStuckFS takes the pages of every file that existed before for clean, as a kernel may after a failed fsync.
+type logStuckFS struct{ vfs.FS }
+
+type logStuckFile struct{ vfs.File }
+
+func (logStuckFile) Sync() error     { return nil }
+func (logStuckFile) SyncData() error { return nil }
+
+func (fs logStuckFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := fs.FS.OpenReadWrite(name, c, opts...)
+	return logStuckFile{f}, err
+}
+
+// TestLogReplayDoesNotTrustCleanPages replays records that an fsync of their file would not make durable.
+func TestLogReplayDoesNotTrustCleanPages(t *testing.T) {
+	fs := logTestFS(t)
+	opts := logTestOptions(fs, fsyncNo, nil)
+	opts.SegmentSize = 1 << 20
+	opts.FS = logStuckFS{fs}
+	l, _ := logTestOpen(t, opts)
+	logTestAppend(t, l, 1, 10)
+	logTestClose(t, l)
+	if lost, numbers := logTestOpen(t, logTestOptions(fs.CrashClone(vfs.CrashCloneCfg{}), fsyncNo, nil)); len(numbers) > 0 {
+		t.Fatal("the test's fsync isn't stuck")
+	} else {
+		logTestClose(t, lost)
+	}
+	l, numbers := logTestOpen(t, opts)
+	logTestSpan(t, numbers, 1, 10)
+	clone := fs.CrashClone(vfs.CrashCloneCfg{})
+	logTestClose(t, l)
+	l, numbers = logTestOpen(t, logTestOptions(clone, fsyncNo, nil))
+	logTestSpan(t, numbers, 1, 10)
+	logTestClose(t, l)
+}

@@ -1,0 +1,224 @@
+package shard
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Kind is the type of the value at a key.
+type Kind uint8
+
+// The kinds. Their numbers are on disk.
+const (
+	KindNone Kind = iota
+	KindString
+	KindList
+	KindHash
+	KindSet
+	KindZSet
+	KindStream
+)
+
+// String returns the name that Redis' TYPE gives the kind.
+func (k Kind) String() string {
+	switch k {
+	case KindNone:
+		return "none"
+	case KindString:
+		return "string"
+	case KindList:
+		return "list"
+	case KindHash:
+		return "hash"
+	case KindSet:
+		return "set"
+	case KindZSet:
+		return "zset"
+	case KindStream:
+		return "stream"
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// object is what a shard knows of one key in memory: its decoded metadata row and, for a collection, the
+// part of its elements that is cached. An object of KindNone says that the key is known to be absent.
+//
+// Objects are guarded by their shard's lock, which a transaction holds alone, so they are changed in place.
+// An object that a transaction changed is dirty until the commit; aborting drops it from the cache, and the
+// next reader decodes the metadata row afresh.
+type object struct {
+	key      string
+	db       int
+	kind     Kind
+	expireAt int64  // unix ms; 0: never
+	id       uint64 // collection id
+	count    int64  // elements of a collection
+	str      []byte // a string's value
+
+	list *listBody
+	hash *hashBody
+	set  *setBody
+	zset *zsetBody
+
+	stored bool // a metadata row exists on disk
+	dirty  bool
+	bytes  int // what the cache has charged for it
+
+	prev, next *object // the cache's list, most recently used first
+}
+
+// objectOverhead is what an object without elements costs in memory, about, besides its key and value.
+const objectOverhead = 256
+
+// footprint estimates the resident bytes of the object.
+func (o *object) footprint() int {
+	n := objectOverhead + len(o.key) + len(o.str)
+	switch {
+	case o.list != nil:
+		n += o.list.footprint()
+	case o.hash != nil:
+		n += o.hash.bytes
+	case o.set != nil:
+		n += o.set.bytes
+	case o.zset != nil:
+		n += o.zset.footprint()
+	}
+	return n
+}
+
+// dropElements forgets cached elements so that the object's footprint falls by half or more.
+func (o *object) dropElements() {
+	switch {
+	case o.list != nil:
+		o.list.shrink(0)
+	case o.hash != nil:
+		o.hash.shrink()
+	case o.set != nil:
+		o.set.shrink()
+	case o.zset != nil:
+		o.zset.shrink()
+	}
+}
+
+// metaVersion is the version of the metadata rows' encoding.
+const metaVersion = 1
+
+const metaHasExpiry = 1 << 7
+
+// encode appends the metadata row's value:
+//
+//	kind u8 · version u8, its top bit set when an expiry follows · expire-at ms u64 ·
+//	string: the value · collection: id, count as uvarints ·
+//	list: head, tail as varints · sorted set: the low mark
+func (o *object) encode(dst []byte) []byte {
+	dst = append(dst, byte(o.kind))
+	if o.expireAt != 0 {
+		dst = append(dst, metaVersion|metaHasExpiry)
+		dst = binary.BigEndian.AppendUint64(dst, uint64(o.expireAt))
+	} else {
+		dst = append(dst, metaVersion)
+	}
+	if o.kind == KindString {
+		return append(dst, o.str...)
+	}
+	dst = binary.AppendUvarint(dst, o.id)
+	dst = binary.AppendUvarint(dst, uint64(o.count))
+	switch o.kind {
+	case KindList:
+		dst = binary.AppendVarint(dst, o.list.head)
+		dst = binary.AppendVarint(dst, o.list.tail)
+	case KindZSet:
+		dst = append(dst, o.zset.lowMark()...)
+	}
+	return dst
+}
+
+// decode fills the object from its metadata row's value.
+func (o *object) decode(val []byte) error {
+	if len(val) < 2 || val[1]&^metaHasExpiry != metaVersion {
+		return errCorruptRow
+	}
+	o.kind = Kind(val[0])
+	rest := val[2:]
+	if val[1]&metaHasExpiry != 0 {
+		if len(rest) < 8 {
+			return errCorruptRow
+		}
+		o.expireAt = int64(binary.BigEndian.Uint64(rest))
+		rest = rest[8:]
+	}
+	o.stored = true
+	if o.kind == KindString {
+		o.str = append(make([]byte, 0, len(rest)), rest...)
+		return nil
+	}
+	r := varintReader{rest: rest}
+	o.id = r.uvarint()
+	o.count = int64(r.uvarint())
+	switch o.kind {
+	case KindList:
+		o.list = &listBody{head: r.varint(), tail: r.varint()}
+	case KindHash:
+		o.hash = newHashBody()
+	case KindSet:
+		o.set = newSetBody()
+	case KindZSet:
+		o.zset = newZSetBody()
+		o.zset.mark = append([]byte(nil), r.rest...)
+	default:
+		return errCorruptRow
+	}
+	if r.bad {
+		return errCorruptRow
+	}
+	return nil
+}
+
+// become turns an absent object into an empty collection of the kind.
+func (o *object) become(kind Kind, id uint64) {
+	o.kind, o.id, o.count, o.expireAt = kind, id, 0, 0
+	switch kind {
+	case KindList:
+		o.list = &listBody{}
+	case KindHash:
+		o.hash = newHashBody()
+	case KindSet:
+		o.set = newSetBody()
+	case KindZSet:
+		o.zset = newZSetBody()
+		o.zset.low = newScoreTree()
+		o.zset.unbounded = true
+	}
+}
+
+// clear makes the object absent.
+func (o *object) clear() {
+	o.kind, o.expireAt, o.id, o.count, o.str = KindNone, 0, 0, 0, nil
+	o.list, o.hash, o.set, o.zset = nil, nil, nil, nil
+}
+
+// varintReader reads varints until one is bad; after that it yields zeros.
+type varintReader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *varintReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *varintReader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}

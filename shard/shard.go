@@ -1,0 +1,407 @@
+package shard
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Shard is one Pebble store with its lock and its cache: the unit of parallelism.
+type Shard struct {
+	store   *Store
+	ordinal int
+	name    string
+	db      *pebble.DB
+
+	wake chan struct{} // tells the janitor that there may be work earlier than it thinks; capacity 1
+
+	mu sync.Mutex
+	// All that follows is guarded by mu, which a transaction holds from its first use of the shard to its end.
+
+	state shardState
+	cache *objectCache
+	// lastPos is the log position behind the last commit on this shard: what a reader has to wait for before
+	// it may tell anybody what it saw.
+	lastPos uint64
+	// nextDeadlineMs is a lower bound of the earliest deadline row, expiredToMs a time before which there are
+	// only tombstones of such rows. graves tells that dead collections or keyspaces wait to be cleared.
+	nextDeadlineMs int64
+	expiredToMs    int64
+	graves         bool
+	watches        map[watchKey][]*Watch
+
+	// The transaction in progress.
+
+	batch      *pebble.Batch
+	dirty      []*object
+	before     shardState // the state to return to on abort; valid while touched
+	touched    bool
+	tooBig     bool          // the batch has reached maxTransaction
+	wiped      bool          // a database was emptied: aborting has to forget the whole cache
+	overlay    *pebble.Batch // an indexed copy of batch, for iterators; see reader
+	overlayLen int
+
+	keyBuf, valBuf []byte // scratch for rows
+}
+
+// shardState is the shard's state row. It is written with every commit, so it costs one small row a commit
+// and nothing has to be counted at start.
+type shardState struct {
+	number    uint64 // of the last commit; contiguous, see commitLog
+	nextID    uint64 // the next collection id
+	nextSpace uint32 // the next keyspace id
+	spaces    []keyspace
+}
+
+// keyspace is what a database of the shard consists of.
+type keyspace struct {
+	id      uint32 // the id in its rows; emptying the database gives it a new one
+	keys    int64
+	expires int64 // keys that have a deadline
+}
+
+const stateVersion = 1
+
+func newShardState(databases int) shardState {
+	st := shardState{nextID: 1, nextSpace: uint32(databases), spaces: make([]keyspace, databases)}
+	for i := range st.spaces {
+		st.spaces[i].id = uint32(i)
+	}
+	return st
+}
+
+// encode appends the row: version u8 · number, nextID, nextSpace, number of databases as uvarints · for each
+// its keyspace id, keys, expires. Trailing databases that were never used are left out.
+func (st *shardState) encode(dst []byte) []byte {
+	n := len(st.spaces)
+	for n > 0 && st.spaces[n-1] == (keyspace{id: uint32(n - 1)}) {
+		n--
+	}
+	dst = append(dst, stateVersion)
+	dst = binary.AppendUvarint(dst, st.number)
+	dst = binary.AppendUvarint(dst, st.nextID)
+	dst = binary.AppendUvarint(dst, uint64(st.nextSpace))
+	dst = binary.AppendUvarint(dst, uint64(n))
+	for _, ks := range st.spaces[:n] {
+		dst = binary.AppendUvarint(dst, uint64(ks.id))
+		dst = binary.AppendUvarint(dst, uint64(ks.keys))
+		dst = binary.AppendUvarint(dst, uint64(ks.expires))
+	}
+	return dst
+}
+
+func decodeState(val []byte, databases int) (shardState, error) {
+	st := newShardState(databases)
+	if len(val) == 0 || val[0] != stateVersion {
+		return st, errCorruptRow
+	}
+	r := varintReader{rest: val[1:]}
+	st.number = r.uvarint()
+	st.nextID = r.uvarint()
+	st.nextSpace = uint32(r.uvarint())
+	n := int(r.uvarint())
+	if n > databases {
+		return st, fmt.Errorf("the shard has %d databases in use, the configuration allows %d: raise databases", n, databases)
+	}
+	for i := range st.spaces[:n] {
+		st.spaces[i] = keyspace{id: uint32(r.uvarint()), keys: int64(r.uvarint()), expires: int64(r.uvarint())}
+	}
+	if r.bad {
+		return st, errCorruptRow
+	}
+	return st, nil
+}
+
+// touch notes that the transaction changes the shard, and keeps what an abort needs.
+func (s *Shard) touch() {
+	if s.touched {
+		return
+	}
+	s.touched = true
+	spaces := append(s.before.spaces[:0], s.state.spaces...)
+	s.before = s.state
+	s.before.spaces = spaces
+}
+
+// modify marks the object as changed by the transaction.
+func (s *Shard) modify(o *object) {
+	if !o.dirty {
+		s.touch()
+		o.dirty = true
+		s.dirty = append(s.dirty, o)
+	}
+}
+
+// lookup returns the object of the key, decoded from its row unless it is cached. A key whose deadline has
+// passed is removed here, as Redis does on access, and then absent.
+func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
+	o := s.cache.get(db, key)
+	if o == nil {
+		var err error
+		if o, err = s.load(db, key); err != nil {
+			return nil, err
+		}
+	}
+	if o.expireAt != 0 && o.expireAt <= nowMs {
+		if err := s.remove(o); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func (s *Shard) load(db int, key []byte) (*object, error) {
+	o := &object{key: string(key), db: db}
+	s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[db].id, o.key)
+	val, closer, err := s.db.Get(s.keyBuf)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+	case err != nil:
+		return nil, s.readError(err)
+	default:
+		err = o.decode(val)
+		_ = closer.Close() // releases a reference to a block; it has no error to tell
+		if err != nil {
+			return nil, s.readError(fmt.Errorf("metadata of key %q: %w", key, err))
+		}
+	}
+	s.cache.add(o)
+	return o, nil
+}
+
+// create makes the absent object an empty collection of the kind.
+func (s *Shard) create(o *object, kind Kind) {
+	s.modify(o)
+	o.become(kind, s.state.nextID)
+	s.state.nextID++
+	s.state.spaces[o.db].keys++
+}
+
+// remove deletes the key with all that belongs to it.
+func (s *Shard) remove(o *object) error {
+	if o.kind == KindNone {
+		return nil
+	}
+	s.modify(o)
+	if o.kind != KindString && o.count > 0 {
+		if err := s.bury(o); err != nil {
+			return err
+		}
+	}
+	s.forget(o)
+	return nil
+}
+
+// forget makes the object absent once its elements are gone.
+func (s *Shard) forget(o *object) {
+	s.setDeadline(o, 0)
+	s.state.spaces[o.db].keys--
+	o.clear()
+}
+
+// setDeadline changes when the key expires, and the deadline row with it. 0: never.
+func (s *Shard) setDeadline(o *object, atMs int64) {
+	if o.expireAt == atMs {
+		return
+	}
+	s.modify(o)
+	ks := &s.state.spaces[o.db]
+	if o.expireAt != 0 {
+		s.keyBuf = appendDeadlineKey(s.keyBuf[:0], o.expireAt, ks.id, o.key)
+		s.delete(s.keyBuf)
+		ks.expires--
+	}
+	if atMs != 0 {
+		s.keyBuf = appendDeadlineKey(s.keyBuf[:0], atMs, ks.id, o.key)
+		s.set(s.keyBuf, nil)
+		ks.expires++
+		if atMs < s.nextDeadlineMs {
+			s.nextDeadlineMs = atMs
+			s.wakeJanitor()
+		}
+		s.expiredToMs = min(s.expiredToMs, atMs)
+	}
+	o.expireAt = atMs
+}
+
+func (s *Shard) wakeJanitor() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// set and delete put a row into the transaction's batch. Past maxTransaction they only note that the
+// transaction cannot be committed: a batch of 4 GiB would be a panic.
+func (s *Shard) set(key, val []byte) {
+	s.touch()
+	if s.hasRoom(len(key) + len(val)) {
+		must(s.batch.Set(key, val, nil))
+	}
+}
+
+func (s *Shard) delete(key []byte) {
+	s.touch()
+	if s.hasRoom(len(key)) {
+		must(s.batch.Delete(key, nil))
+	}
+}
+
+func (s *Shard) deleteRange(start, end []byte) {
+	s.touch()
+	if s.hasRoom(len(start) + len(end)) {
+		must(s.batch.DeleteRange(start, end, nil))
+	}
+}
+
+func (s *Shard) hasRoom(n int) bool {
+	if s.batch.Len()+n > maxTransaction {
+		s.tooBig = true
+	}
+	return !s.tooBig
+}
+
+// must is for errors that only a broken invariant can cause.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// flushMeta encodes the metadata rows of the transaction's dirty objects into the batch.
+func (s *Shard) flushMeta() {
+	for _, o := range s.dirty {
+		s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[o.db].id, o.key)
+		switch {
+		case o.kind != KindNone:
+			s.valBuf = o.encode(s.valBuf[:0])
+			s.set(s.keyBuf, s.valBuf)
+			o.stored = true
+		case o.stored:
+			s.delete(s.keyBuf)
+			o.stored = false
+		}
+	}
+}
+
+// reader is what iterators over the object's rows have to read from: the store, with the transaction's own
+// rows over it where it has any. The copy with an index costs something, but only a transaction that changes
+// a collection and then walks it pays.
+func (s *Shard) reader(o *object) pebble.Reader {
+	if !o.dirty || s.batch.Empty() {
+		return s.db
+	}
+	return s.indexed()
+}
+
+func (s *Shard) indexed() pebble.Reader {
+	if s.overlay != nil && s.overlayLen == s.batch.Len() {
+		return s.overlay
+	}
+	s.closeOverlay()
+	s.overlay = s.db.NewIndexedBatch()
+	must(s.overlay.Apply(s.batch, nil))
+	s.overlayLen = s.batch.Len()
+	return s.overlay
+}
+
+func (s *Shard) closeOverlay() {
+	if s.overlay != nil {
+		must(s.overlay.Close())
+		s.overlay = nil
+	}
+}
+
+// iterate opens an iterator over the rows with start <= key < end.
+func (s *Shard) iterate(r pebble.Reader, start, end []byte) (*pebble.Iterator, error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return nil, s.readError(err)
+	}
+	return it, nil
+}
+
+// finish closes an iterator and returns what went wrong while it ran.
+func (s *Shard) finish(it *pebble.Iterator) error {
+	if err := it.Close(); err != nil {
+		return s.readError(err)
+	}
+	return nil
+}
+
+// get reads one row of a collection.
+func (s *Shard) get(key []byte) (val []byte, ok bool, err error) {
+	v, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, s.readError(err)
+	}
+	val = append(make([]byte, 0, len(v)), v...)
+	_ = closer.Close() // releases a reference to a block; it has no error to tell
+	return val, true, nil
+}
+
+func (s *Shard) readError(err error) error {
+	return fmt.Errorf("shard %s: read: %w", s.name, err)
+}
+
+// prepare completes the batch for a commit.
+func (s *Shard) prepare() logPart {
+	s.flushMeta()
+	s.state.number++
+	s.valBuf = s.state.encode(s.valBuf[:0])
+	s.set(append(s.keyBuf[:0], rowState), s.valBuf)
+	return logPart{shard: uint16(s.ordinal), number: s.state.number, repr: s.batch.Repr()}
+}
+
+// apply makes the prepared batch visible and settles the cache. The log has the commit already.
+func (s *Shard) apply(pos uint64) error {
+	if err := s.db.Apply(s.batch, pebble.NoSync); err != nil {
+		return fmt.Errorf("shard %s: apply: %w", s.name, err)
+	}
+	s.lastPos = pos
+	for _, o := range s.dirty {
+		o.dirty = false
+		o.settle()
+		if len(s.watches) > 0 {
+			s.notifyWatches(o.db, o.key)
+		}
+		s.cache.charge(o)
+	}
+	s.endBatch()
+	if s.cache.bytes > s.cache.budget {
+		s.cache.evict()
+	}
+	return nil
+}
+
+// abort leaves nothing of the transaction's changes.
+func (s *Shard) abort() {
+	if !s.touched {
+		return
+	}
+	for _, o := range s.dirty {
+		s.cache.drop(o)
+	}
+	if s.wiped {
+		s.cache.dropAll()
+	}
+	s.state, s.before = s.before, shardState{spaces: s.state.spaces}
+	s.endBatch()
+}
+
+// maxKeptBatch is the batch memory that a shard keeps between transactions.
+const maxKeptBatch = 1 << 20
+
+func (s *Shard) endBatch() {
+	s.closeOverlay()
+	s.batch.Reset()
+	clear(s.dirty)
+	s.dirty = s.dirty[:0]
+	s.touched, s.wiped, s.tooBig = false, false, false
+}

@@ -1,0 +1,65 @@
+package shard
+
+import (
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+
+	"codeq/internal/clock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testPlacer hashes keys over the shards; keys that begin with "part:" are partitioned, their kind by the
+// letter that follows.
+type testPlacer struct{ shards int }
+
+func (p testPlacer) Place(_ int, key []byte) (Placement, error) {
+	kinds := map[byte]Kind{'h': KindHash, 's': KindSet, 'z': KindZSet}
+	if len(key) > 5 && string(key[:5]) == "part:" {
+		return Placement{Partitioned: true, Kind: kinds[key[5]]}, nil
+	}
+	return Placement{Shard: p.Home(key)}, nil
+}
+
+func (p testPlacer) Home(element []byte) int {
+	h := fnv.New32a()
+	h.Write(element)
+	return int(h.Sum32()>>3) % p.shards
+}
+
+var testStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// testOptions are those of a store of n shards on fs with a cache so small that most of what it read is gone
+// at the next transaction.
+func testOptions(fs vfs.FS, n int, clk clock.Clock) Options {
+	names := []string{"default-0", "default-1", "default-2", "default-3"}
+	return Options{
+		Dir: "data", FS: fs, Names: names[:n], DefaultShards: n, Databases: 4, Placer: testPlacer{n}, Clock: clk,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Fsync: FsyncAlways,
+		CacheBytes: 8 << 10, BlockCache: 8 << 20, MemtableBytes: 256 << 10, LogSegment: 64 << 10, LogMax: 512 << 10,
+		ExpireInterval: 100, Random: rand.NewPCG(1, 2), Fatal: func(err error) { panic(err) },
+	}
+}
+
+func openTest(t testing.TB, opts Options) *Store {
+	t.Helper()
+	st, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func closeTest(t testing.TB, st *Store) {
+	t.Helper()
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,175 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrConflict is returned by any operation of a transaction that reaches a shard which it does not hold and
+// cannot lock without the risk of a deadlock. The caller aborts, takes the locks that Wanted names and runs
+// the whole again; effects leave a transaction only at commit, so nothing is seen of the first try.
+var ErrConflict = errors.New("shard: transaction needs another shard's lock: run it again")
+
+// ErrTooBig is returned by Commit when the transaction's rows exceed what one commit may hold.
+var ErrTooBig = fmt.Errorf("transaction exceeds %d MiB: split it", maxTransaction>>20)
+
+// ErrWrongType says that the key holds a value of another kind.
+var ErrWrongType = errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")
+
+// maxTransaction is the bytes of rows that one transaction may write on one shard.
+const maxTransaction = 512 << 20
+
+// Tx is a transaction over one or many shards. It holds their locks from Begin to End, so it is isolated;
+// what it changes is committed as one record of the log, so it is atomic; Commit may be called more than
+// once, each time for what has changed since. A Tx is used by one goroutine at a time and can be used again
+// after End.
+type Tx struct {
+	store  *Store
+	nowMs  int64
+	locked Mask
+	top    int // the greatest ordinal that is locked, -1 when none
+	wanted Mask
+	parts  []logPart
+	frame  logScratch
+}
+
+// NewTx returns a transaction that holds nothing yet.
+func (st *Store) NewTx() *Tx { return &Tx{store: st, top: -1} }
+
+// Begin locks the shards, in the order of their ordinals, and fixes the transaction's time.
+func (tx *Tx) Begin(shards Mask) {
+	for n := shards.next(0); n >= 0; n = shards.next(n + 1) {
+		tx.store.shards[n].mu.Lock()
+		tx.top = n
+	}
+	tx.locked = shards
+	tx.nowMs = tx.store.clock.NowMs()
+}
+
+// Tick sets the transaction's time anew: for the next command of a pipeline that runs under the same locks.
+func (tx *Tx) Tick() { tx.nowMs = tx.store.clock.NowMs() }
+
+// Locked is the set of shards that the transaction holds.
+func (tx *Tx) Locked() Mask { return tx.locked }
+
+// Wanted is, after ErrConflict, the set of shards to begin with next time: those held and the one missed.
+func (tx *Tx) Wanted() Mask { return tx.wanted }
+
+// shard returns the shard, locking it if that can be done without waiting for a lock of lower order.
+func (tx *Tx) shard(ordinal int) (*Shard, error) {
+	s := tx.store.shards[ordinal]
+	if tx.locked.Has(ordinal) {
+		return s, nil
+	}
+	if ordinal > tx.top {
+		s.mu.Lock()
+		tx.top = ordinal
+	} else if !s.mu.TryLock() {
+		tx.wanted = tx.locked
+		tx.wanted.Add(ordinal)
+		return nil, ErrConflict
+	}
+	tx.locked.Add(ordinal)
+	return s, nil
+}
+
+// Commit makes everything that the transaction changed since Begin or the last Commit visible and hands it to
+// the log, as one record. The locks stay. What it did is acknowledged only when Store.Wait returns for the
+// position that End yields. When Commit fails, nothing of the transaction is left.
+func (tx *Tx) Commit() error {
+	tx.parts = tx.parts[:0]
+	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
+		s := tx.store.shards[n]
+		if !s.touched {
+			continue
+		}
+		if s.tooBig {
+			tx.Abort()
+			return ErrTooBig
+		}
+		tx.parts = append(tx.parts, s.prepare())
+	}
+	if len(tx.parts) == 0 {
+		return nil
+	}
+	pos, err := tx.store.log.append(tx.parts, &tx.frame)
+	if err != nil {
+		tx.Abort()
+		return err
+	}
+	for _, p := range tx.parts {
+		if err := tx.store.shards[p.shard].apply(pos); err != nil {
+			return tx.store.fail(err)
+		}
+	}
+	return nil
+}
+
+// Dirty tells whether there is something to commit.
+func (tx *Tx) Dirty() bool {
+	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
+		if tx.store.shards[n].touched {
+			return true
+		}
+	}
+	return false
+}
+
+// Abort drops everything that the transaction changed since Begin or the last Commit. The locks stay.
+func (tx *Tx) Abort() {
+	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
+		tx.store.shards[n].abort()
+	}
+}
+
+// End drops what was not committed and unlocks. It returns the log position behind everything that the
+// transaction wrote or could have read: no reply may leave before Store.Wait has returned for it.
+func (tx *Tx) End() (pos uint64) {
+	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
+		s := tx.store.shards[n]
+		s.abort()
+		if s.cache.bytes > s.cache.budget {
+			s.cache.evict()
+		}
+		pos = max(pos, s.lastPos)
+		s.mu.Unlock()
+	}
+	tx.locked, tx.top = Mask{}, -1
+	return pos
+}
+
+// DB returns database n within the transaction.
+func (tx *Tx) DB(n int) DB { return DB{tx: tx, n: n} }
+
+// SetSystem writes a record that belongs to the server rather than to a database, such as a script that has
+// to outlive a restart. A nil value deletes it. System records live on shard 0.
+func (tx *Tx) SetSystem(name string, val []byte) error {
+	s, err := tx.shard(0)
+	if err != nil {
+		return err
+	}
+	s.keyBuf = append(append(s.keyBuf[:0], rowSystem), name...)
+	if val == nil {
+		s.delete(s.keyBuf)
+	} else {
+		s.set(s.keyBuf, val)
+	}
+	return nil
+}
+
+// EachSystem visits the system records whose name begins with prefix, as they were when the transaction began.
+func (tx *Tx) EachSystem(prefix string, fn func(name string, val []byte) error) error {
+	s, err := tx.shard(0)
+	if err != nil {
+		return err
+	}
+	start := append([]byte{rowSystem}, prefix...)
+	it, err := s.iterate(s.db, start, upperBound(start))
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		err = fn(string(it.Key()[1:]), it.Value())
+	}
+	return errors.Join(err, s.finish(it))
+}

@@ -1,0 +1,92 @@
+package supplier
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+)
+
+// The ids that the server makes are UUIDs of version 8 (RFC 9562, 5.8), in
+// lower-case text, so that any client takes them for what it knows. The bits,
+// counted from the left:
+//
+//	  0– 31  prefix    random, or the leading digits of FNV-1a 64 of a KEY; a
+//	                   queue's slots are cut by these digits
+//	 32– 47  ordinal   of the shard where the task is at home, big-endian; it is
+//	                   the second group of the text, plain to see
+//	 48– 51  version   8
+//	 52– 63  random
+//	 64– 65  variant   binary 10
+//	 66–111  random
+//	112–127  check     the low 16 bits of FNV-1a 64 of the 14 bytes before
+//
+// The check tells our ids from other people's UUIDv8: one of 65,536 of those
+// passes, and is then at home on the shard that its bits name, which is as good
+// a home as its hash. What matters is only that every server reads it alike.
+//
+// 90 bits are random, so that among a billion tasks two collide with a
+// probability of 2^-31; 58 for tasks of one KEY, among a million of which it is 2^-19.
+
+// idLen is the length of a UUID's text.
+const idLen = 36
+
+// NewID makes the id of a task at home on the shard with this ordinal, from
+// random bytes. Where the task has a KEY, SetKeyPrefix prepares them.
+func NewID(ordinal int, rnd [16]byte) string {
+	id := rnd
+	binary.BigEndian.PutUint16(id[4:], uint16(ordinal))
+	id[6] = 0x80 | id[6]&0x0f
+	id[8] = 0x80 | id[8]&0x3f
+	binary.BigEndian.PutUint16(id[14:], uint16(Hash64(id[:14])))
+
+	var text [idLen]byte
+	hex.Encode(text[0:8], id[0:4])
+	hex.Encode(text[9:13], id[4:6])
+	hex.Encode(text[14:18], id[6:8])
+	hex.Encode(text[19:23], id[8:10])
+	hex.Encode(text[24:36], id[10:16])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
+}
+
+// SetKeyPrefix replaces the bytes that become an id's prefix with those of
+// FNV-1a 64 of key, so that tasks with one KEY share a slot.
+func SetKeyPrefix(rnd *[16]byte, key []byte) {
+	binary.BigEndian.PutUint32(rnd[:4], uint32(Hash64(key)>>32))
+}
+
+// ParseID reads the ordinal off an id that NewID made; ok is false for every
+// other id. The ordinal may be one that the topology does not have.
+func ParseID(id []byte) (ordinal int, ok bool) {
+	// The version's digit rejects most other ids before any work is done.
+	if len(id) != idLen || id[14] != '8' || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' {
+		return 0, false
+	}
+	var raw [16]byte
+	at := 0
+	for i := range raw {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			at++ // a hyphen, checked above
+		}
+		high, low := hexDigit(id[at]), hexDigit(id[at+1])
+		if high|low > 0x0f {
+			return 0, false
+		}
+		raw[i] = high<<4 | low
+		at += 2
+	}
+	if raw[8]>>6 != 0b10 || binary.BigEndian.Uint16(raw[14:]) != uint16(Hash64(raw[:14])) {
+		return 0, false
+	}
+	return int(binary.BigEndian.Uint16(raw[4:])), true
+}
+
+// hexDigit is a lower-case digit's value, or 0xff.
+func hexDigit(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 0xff
+}

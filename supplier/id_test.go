@@ -1,0 +1,100 @@
+package supplier
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func drawRandom(t *rapid.T) (rnd [16]byte) {
+	copy(rnd[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "random bytes"))
+	return rnd
+}
+
+var uuidV8 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+func TestIDRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ordinal, rnd := rapid.IntRange(0, MaxShards-1).Draw(t, "ordinal"), drawRandom(t)
+		id := NewID(ordinal, rnd)
+		if !uuidV8.MatchString(id) {
+			t.Fatalf("%q is no UUID of version 8", id)
+		}
+		if want := fmt.Sprintf("%x-%04x-8", rnd[:4], ordinal); !strings.HasPrefix(id, want) {
+			t.Fatalf("%q does not begin with the random prefix and the ordinal, %q", id, want)
+		}
+		if got, ok := ParseID([]byte(id)); !ok || got != ordinal {
+			t.Fatalf("the ordinal of %q is %d, %v; want %d", id, got, ok, ordinal)
+		}
+	})
+}
+
+// TestIDLayout fixes the layout on disk, which every later version must read.
+func TestIDLayout(t *testing.T) {
+	rnd := [16]byte{0xde, 0xad, 0xbe, 0xef, 4, 5, 0xf6, 7, 0xf8, 9, 10, 11, 12, 13, 14, 15}
+	const want = "deadbeef-0003-8607-b809-0a0b0c0d"
+	got := NewID(3, rnd)
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("the id is %q, want %q and a check", got, want)
+	}
+	raw := []byte{0xde, 0xad, 0xbe, 0xef, 0, 3, 0x86, 7, 0xb8, 9, 10, 11, 12, 13}
+	if check := fmt.Sprintf("%04x", Hash64(raw)&0xffff); got[len(want):] != check {
+		t.Errorf("the check of %q is %q, want %q", got, got[len(want):], check)
+	}
+}
+
+func TestSetKeyPrefix(t *testing.T) {
+	rnd := [16]byte{15: 7}
+	SetKeyPrefix(&rnd, []byte("customer-7"))
+	if got, want := NewID(0, rnd)[:8], fmt.Sprintf("%016x", Hash64([]byte("customer-7")))[:8]; got != want {
+		t.Errorf("the id begins with %q, want the leading digits of the hash, %q", got, want)
+	}
+	if binary.BigEndian.Uint64(rnd[8:]) != 7 {
+		t.Error("bytes behind the prefix were changed")
+	}
+}
+
+func TestParseIDRefusesOthers(t *testing.T) {
+	id := NewID(2, [16]byte{1, 2, 3})
+	for _, other := range []string{
+		"", "task-1", id[:35], id + "0", strings.ToUpper(id), strings.ReplaceAll(id, "-", "_"),
+		strings.Replace(id, "-0002-", "-0003-", 1),
+		id[:8] + "0" + id[9:],
+		"x" + id[1:],
+		id[:19] + "c" + id[20:],
+		id[:9] + "-" + id[10:],
+		id[:24] + strings.Repeat("-", 12),
+		"018f3e2a-5b5c-7d4e-8a3b-1c2d3e4f5a6b", // version 7
+		"9b2f3c1e-8a4d-4f6b-9c0e-2d1a7b5e6f30", // version 4
+		"2489e9ad-2ee2-8e00-8ec9-32d5f69181c0", // RFC 9562's example of version 8
+	} {
+		if ordinal, ok := ParseID([]byte(other)); ok {
+			t.Errorf("%q is read as an id of shard %d", other, ordinal)
+		}
+	}
+}
+
+// TestForeignIDsRarelyPass draws UUIDs of version 8 that are not ours: one of
+// 65,536 may pass the check, so of 200,000 about three do.
+func TestForeignIDsRarelyPass(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	passed := 0
+	for range 200_000 {
+		var raw [16]byte
+		binary.BigEndian.PutUint64(raw[:8], rnd.Uint64())
+		binary.BigEndian.PutUint64(raw[8:], rnd.Uint64())
+		raw[6], raw[8] = 0x80|raw[6]&0x0f, 0x80|raw[8]&0x3f
+		id := fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
+		if _, ok := ParseID([]byte(id)); ok {
+			passed++
+		}
+	}
+	if passed > 15 {
+		t.Errorf("%d of 200,000 foreign ids pass the check; about 3 should", passed)
+	}
+}

@@ -1,0 +1,369 @@
+package tests
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// What TestDifferential may send is declared here, one table for each family of commands. To cover a new command, add a
+// row: its name, how often it comes, its arguments, how its replies are compared. A command that is random or has a
+// cursor names a duel of its own instead.
+
+// family is a group of commands that prefer the same keys, so that they often meet a value of their own type; a
+// quarter of the time they take any key, so that types collide.
+type family struct {
+	name string
+	keys []string
+	rows []row
+}
+
+// row is one command.
+type row struct {
+	name   string
+	weight int
+	args   argsOf
+	equal  comparator
+	// fixed keeps junk out of the arguments, for commands that a random number would make run for ever or expire
+	// a key at a moment that two servers cannot share. Wrong arity stays possible.
+	fixed bool
+	// alone is how the command is compared when one exchange is not enough. Such a command is not sent in MULTI.
+	alone func(d *duel, s int, r *row, args []string) error
+}
+
+// gen draws arguments.
+type gen struct {
+	rng  *rand.Rand
+	keys []string // what the present family prefers
+}
+
+// argsOf draws some arguments.
+type argsOf func(g *gen) []string
+
+func (g *gen) pick(from []string) string { return from[g.rng.IntN(len(from))] }
+
+func (g *gen) chance(percent int) bool { return g.rng.IntN(100) < percent }
+
+// pools of arguments.
+func allKeys() []string {
+	return []string{"l1", "l2", "h1", "h2", "s1", "s2", "z1", "z2", "n1", "n2", "", "k\r\n\x00\xff"}
+}
+
+func values() []string {
+	return []string{"a", "b", "c", "1", "2", "3", "-1", "10", "1.5", "", "x\r\n\x00y", strings.Repeat("long", 40),
+		"9223372036854775807", " 1", "01", "3.0", "nan"}
+}
+
+func integers() []string {
+	return []string{"0", "1", "2", "3", "-1", "-2", "-3", "5", "100", "-100"}
+}
+
+func scores() []string {
+	return []string{"0", "1", "2", "3", "-1", "1.5", "2.25", "0.1", "1e3", "-inf", "+inf", "inf", "1e17", "-0", "3.0",
+		"12345678901234567890", "0.30000000000000004"}
+}
+
+// junk is what no command expects. It has no number that would make a key expire within a test.
+func junk() []string {
+	return []string{"", "abc", "1.5", "1e3", "nan", "inf", "+5", " 7", "007", "-0", "0x1A", "9223372036854775807",
+		"9223372036854775808", "-9223372036854775808", "18446744073709551616", "(1", "[a", "*", "NX", "\x00", "LIMIT"}
+}
+
+// combinators.
+func none(*gen) []string { return nil }
+
+func key(g *gen) []string {
+	if g.chance(75) {
+		return []string{g.pick(g.keys)}
+	}
+	return []string{g.pick(allKeys())}
+}
+
+func value(g *gen) []string   { return []string{g.pick(values())} }
+func integer(g *gen) []string { return []string{g.pick(integers())} }
+func score(g *gen) []string   { return []string{g.pick(scores())} }
+
+// oneOf takes one of the words; a word with spaces becomes several arguments.
+func oneOf(words ...string) argsOf {
+	return func(g *gen) []string { return strings.Fields(g.pick(words)) }
+}
+
+// seq takes the arguments of each in turn.
+func seq(parts ...argsOf) argsOf {
+	return func(g *gen) []string {
+		var out []string
+		for _, part := range parts {
+			out = append(out, part(g)...)
+		}
+		return out
+	}
+}
+
+// maybe takes the arguments in so many of a hundred cases.
+func maybe(percent int, part argsOf) argsOf {
+	return func(g *gen) []string {
+		if g.chance(percent) {
+			return part(g)
+		}
+		return nil
+	}
+}
+
+// many repeats the part, low to high times.
+func many(low, high int, part argsOf) argsOf {
+	return func(g *gen) []string {
+		var out []string
+		for range low + g.rng.IntN(high-low+1) {
+			out = append(out, part(g)...)
+		}
+		return out
+	}
+}
+
+// random case, as users write commands.
+func (g *gen) recase(name string) string {
+	switch g.rng.IntN(10) {
+	case 0:
+		return strings.ToLower(name)
+	case 1:
+		return name[:1] + strings.ToLower(name[1:])
+	}
+	return name
+}
+
+// draw makes a command of the row: sometimes too short, too long or with junk in the place of an argument.
+func (g *gen) draw(f *family, r *row) []string {
+	g.keys = f.keys
+	args := append([]string{g.recase(strings.Fields(r.name)[0])}, strings.Fields(r.name)[1:]...)
+	args = append(args, r.args(g)...)
+	switch fault := g.rng.IntN(100); {
+	case fault < 3 && len(args) > 1:
+		args = args[:len(args)-1]
+	case fault < 5 && !r.fixed:
+		args = append(args, g.pick(junk()))
+	case fault < 9 && len(args) > 1 && !r.fixed:
+		args[1+g.rng.IntN(len(args)-1)] = g.pick(junk())
+	}
+	return args
+}
+
+// times far enough from now in both directions that both servers agree on what has expired.
+var (
+	seconds   = oneOf("1000", "5000", "100000", "0", "-1", "-1000", "abc", "", "9223372036854775807", "1.5")
+	millis    = oneOf("1000000", "5000000", "0", "-1", "abc", "9223372036854775807")
+	unixSecs  = oneOf("4102444800", "1", "0", "-5", "abc", "9223372036854775807")
+	unixMs    = oneOf("4102444800000", "1", "0", "x")
+	condition = maybe(30, oneOf("NX", "XX", "GT", "LT", "nx", "BAD", "NX XX", "GT LT", "XX GT"))
+	// Whether a time from now is later than another depends on the millisecond, so GT and LT go with fixed times only.
+	existence = maybe(30, oneOf("NX", "XX", "xx", "BAD", "NX XX", "GT LT", "NX GT"))
+	limit     = maybe(30, oneOf("LIMIT 0 2", "LIMIT 1 1", "LIMIT 0 -1", "LIMIT -1 2", "LIMIT 0", "LIMIT a b", "limit 2 5"))
+	bound     = oneOf("-inf", "+inf", "0", "1", "2", "(1", "(2.25", "1.5", "(", "abc", "[a", "nan", "3")
+	withScore = maybe(40, oneOf("WITHSCORES", "withscores", "WITHSCORE"))
+	patterns  = oneOf("*", "l*", "?1", "[ls]*", "[^l]1", `\l1`, "*1", "h[12]", "[a-", "**", "l1")
+)
+
+// families is the first command set.
+func families() []family {
+	return []family{
+		serverFamily(), keysFamily(), stringsFamily(), listsFamily(), hashesFamily(), setsFamily(), zsetsFamily(),
+		transactionsFamily(), scriptsFamily(),
+	}
+}
+
+// unknownCommand is what no server knows.
+const unknownCommand = "NOSUCH"
+
+func serverFamily() family {
+	return family{"server", allKeys(), []row{
+		{name: "PING", weight: 2, args: maybe(50, value), equal: exact},
+		{name: "ECHO", weight: 2, args: value, equal: exact},
+		{name: "SELECT", weight: 4, args: oneOf("0", "0", "0", "1", "2", "16", "-1", "x", "0x1"), equal: exact},
+		{name: "DBSIZE", weight: 3, args: none, equal: exact},
+		{name: "FLUSHDB", weight: 1, args: maybe(50, oneOf("ASYNC", "SYNC", "NOW")), equal: exact},
+		{name: "FLUSHALL", weight: 1, args: maybe(50, oneOf("async", "sync", "x y")), equal: exact},
+		{name: unknownCommand, weight: 1, args: many(0, 3, value), equal: exact},
+	}}
+}
+
+func keysFamily() family {
+	return family{"keys", allKeys(), []row{
+		{name: "DEL", weight: 8, args: many(1, 3, key), equal: exact},
+		{name: "UNLINK", weight: 3, args: many(1, 3, key), equal: exact},
+		{name: "EXISTS", weight: 3, args: many(1, 3, key), equal: exact},
+		{name: "TYPE", weight: 4, args: key, equal: exact},
+		{name: "KEYS", weight: 3, args: patterns, equal: unordered},
+		{name: "SCAN", weight: 4, args: seq(oneOf("0", "0", "0", "0", "abc", "-1"), scanOptions, maybe(20,
+			oneOf("TYPE string", "TYPE hash", "TYPE nosuch", "TYPE"))), alone: aloneScan},
+		{name: "RENAME", weight: 5, args: seq(key, key), equal: exact},
+		{name: "EXPIRE", weight: 5, args: seq(key, seconds, existence), equal: exact, fixed: true},
+		{name: "PEXPIRE", weight: 3, args: seq(key, millis, existence), equal: exact, fixed: true},
+		{name: "EXPIREAT", weight: 3, args: seq(key, unixSecs, condition), equal: exact, fixed: true},
+		{name: "PEXPIREAT", weight: 3, args: seq(key, unixMs, condition), equal: exact, fixed: true},
+		{name: "TTL", weight: 4, args: key, equal: within(2)},
+		{name: "PTTL", weight: 4, args: key, equal: within(2000)},
+		{name: "PERSIST", weight: 3, args: key, equal: exact},
+	}}
+}
+
+var scanOptions = seq(maybe(40, oneOf("MATCH *", "MATCH l*", "match [a-c]", "MATCH")),
+	maybe(40, oneOf("COUNT 1", "COUNT 3", "count 1000", "COUNT 0", "COUNT -1", "COUNT x", "BAD 1")))
+
+func stringsFamily() family {
+	setOption := oneOf("NX", "XX", "GET", "KEEPTTL", "EX 1000", "PX 1000000", "EXAT 4102444800", "PXAT 4102444800000",
+		"EX 0", "EX", "PX abc", "NX XX", "EX 1000 PX 1000000", "KEEPTTL EX 1000", "nx get", "BAD")
+	return family{"strings", []string{"n1", "n2", "l1"}, []row{
+		{name: "GET", weight: 8, args: key, equal: exact},
+		{name: "SET", weight: 12, args: seq(key, value, maybe(40, many(1, 2, setOption))), equal: exact, fixed: true},
+		{name: "SETEX", weight: 3, args: seq(key, seconds, value), equal: exact, fixed: true},
+		{name: "SETNX", weight: 3, args: seq(key, value), equal: exact},
+		{name: "MGET", weight: 3, args: many(1, 4, key), equal: exact},
+		{name: "MSET", weight: 3, args: many(1, 3, seq(key, value)), equal: exact},
+		{name: "INCR", weight: 6, args: key, equal: exact},
+		{name: "INCRBY", weight: 4, args: seq(key, integer), equal: exact},
+		{name: "DECR", weight: 4, args: key, equal: exact},
+	}}
+}
+
+func listsFamily() family {
+	end := oneOf("LEFT", "RIGHT", "left", "MIDDLE")
+	return family{"lists", []string{"l1", "l2"}, []row{
+		{name: "LPUSH", weight: 12, args: seq(key, many(1, 4, value)), equal: exact},
+		{name: "RPUSH", weight: 12, args: seq(key, many(1, 4, value)), equal: exact},
+		{name: "LPOP", weight: 6, args: seq(key, maybe(30, integer)), equal: exact},
+		{name: "RPOP", weight: 6, args: seq(key, maybe(30, integer)), equal: exact},
+		{name: "LLEN", weight: 3, args: key, equal: exact},
+		{name: "LRANGE", weight: 6, args: seq(key, integer, integer), equal: exact},
+		{name: "LINDEX", weight: 4, args: seq(key, integer), equal: exact},
+		{name: "LREM", weight: 6, args: seq(key, integer, value), equal: exact},
+		{name: "RPOPLPUSH", weight: 4, args: seq(key, key), equal: exact},
+		{name: "LMOVE", weight: 5, args: seq(key, key, end, end), equal: exact},
+	}}
+}
+
+func hashesFamily() family {
+	return family{"hashes", []string{"h1", "h2"}, []row{
+		{name: "HSET", weight: 12, args: seq(key, many(1, 3, seq(value, value))), equal: exact},
+		{name: "HGET", weight: 4, args: seq(key, value), equal: exact},
+		{name: "HMGET", weight: 4, args: seq(key, many(1, 4, value)), equal: exact},
+		{name: "HDEL", weight: 5, args: seq(key, many(1, 3, value)), equal: exact},
+		{name: "HEXISTS", weight: 3, args: seq(key, value), equal: exact},
+		{name: "HLEN", weight: 3, args: key, equal: exact},
+		{name: "HGETALL", weight: 5, args: key, equal: pairs},
+		{name: "HINCRBY", weight: 5, args: seq(key, value, integer), equal: exact},
+		{name: "HSCAN", weight: 4, args: seq(key, oneOf("0", "0", "0", "x"), scanOptions), alone: aloneScan},
+	}}
+}
+
+func setsFamily() family {
+	return family{"sets", []string{"s1", "s2"}, []row{
+		{name: "SADD", weight: 14, args: seq(key, many(1, 4, value)), equal: exact},
+		{name: "SREM", weight: 5, args: seq(key, many(1, 3, value)), equal: exact},
+		{name: "SCARD", weight: 3, args: key, equal: exact},
+		{name: "SISMEMBER", weight: 4, args: seq(key, value), equal: exact},
+		{name: "SMEMBERS", weight: 5, args: key, equal: unordered},
+		{name: "SRANDMEMBER", weight: 5, args: seq(key, maybe(60, integer), maybe(3, value)), fixed: true, alone: aloneRandom},
+		{name: "SPOP", weight: 5, args: seq(key, maybe(50, integer)), fixed: true, alone: alonePop},
+	}}
+}
+
+func zsetsFamily() family {
+	addOption := maybe(40, oneOf("NX", "XX", "GT", "LT", "CH", "INCR", "NX GT", "XX CH", "GT LT", "xx incr", "NX INCR"))
+	rangeOption := maybe(50, oneOf("REV", "BYSCORE", "BYLEX", "BYSCORE REV", "BYSCORE LIMIT 0 2", "LIMIT 0 1",
+		"WITHSCORES", "REV WITHSCORES", "BYLEX WITHSCORES", "BAD"))
+	lex := oneOf("-", "+", "[a", "(b", "[c", "0", "-1", "1", "2", "-inf", "+inf", "(1")
+	return family{"zsets", []string{"z1", "z2"}, []row{
+		{name: "ZADD", weight: 16, args: seq(key, addOption, many(1, 3, seq(score, value))), equal: exact},
+		{name: "ZREM", weight: 5, args: seq(key, many(1, 3, value)), equal: exact},
+		{name: "ZCARD", weight: 3, args: key, equal: exact},
+		{name: "ZSCORE", weight: 4, args: seq(key, value), equal: exact},
+		{name: "ZMSCORE", weight: 4, args: seq(key, many(1, 3, value)), equal: exact},
+		{name: "ZRANGE", weight: 8, args: seq(key, lex, lex, rangeOption), equal: exact},
+		{name: "ZRANGEBYSCORE", weight: 6, args: seq(key, bound, bound, withScore, limit), equal: exact},
+		{name: "ZREMRANGEBYSCORE", weight: 4, args: seq(key, bound, bound), equal: exact},
+		{name: "ZCOUNT", weight: 4, args: seq(key, bound, bound), equal: exact},
+		{name: "ZINCRBY", weight: 5, args: seq(key, score, value), equal: exact},
+		{name: "ZPOPMIN", weight: 5, args: seq(key, maybe(40, integer)), equal: exact},
+	}}
+}
+
+func transactionsFamily() family {
+	return family{"transactions", allKeys(), []row{
+		{name: "MULTI", weight: 12, args: none, equal: exact},
+		{name: "EXEC", weight: 3, args: none, equal: exact},
+		{name: "DISCARD", weight: 2, args: none, equal: exact},
+		{name: "WATCH", weight: 8, args: many(1, 2, key), equal: exact},
+		{name: "UNWATCH", weight: 2, args: none, equal: exact},
+	}}
+}
+
+func scriptsFamily() family {
+	script := func(g *gen) []string { return []string{g.pick(scripts())} }
+	digest := func(g *gen) []string {
+		sum := sha1.Sum([]byte(g.pick(scripts())))
+		text := hex.EncodeToString(sum[:])
+		switch g.rng.IntN(8) {
+		case 0:
+			text = strings.ToUpper(text)
+		case 1:
+			text = "nosuch"
+		}
+		return []string{text}
+	}
+	rest := func(g *gen) []string {
+		if g.chance(5) {
+			return []string{g.pick([]string{"-1", "abc", "99", ""}), "l1"}
+		}
+		n := 1 + g.rng.IntN(2)
+		return append([]string{strconv.Itoa(n)}, seq(many(n, n, key), many(0, 3, value))(g)...)
+	}
+	return family{"scripts", []string{"l1", "h1", "s1", "z1", "n1"}, []row{
+		{name: "EVAL", weight: 25, args: seq(script, rest), equal: compiled, fixed: true},
+		{name: "EVALSHA", weight: 12, args: seq(digest, rest), equal: compiled, fixed: true},
+		{name: "SCRIPT LOAD", weight: 4, args: script, equal: compiled},
+		{name: "SCRIPT EXISTS", weight: 3, args: many(1, 3, digest), equal: exact},
+		{name: "SCRIPT FLUSH", weight: 1, args: maybe(50, oneOf("ASYNC", "SYNC", "BAD")), equal: exact},
+	}}
+}
+
+// scripts is what EVAL runs. No script returns what has no order, and none ends by its own time.
+func scripts() []string {
+	return []string{
+		`return redis.call('GET', KEYS[1])`,
+		`return redis.call('SET', KEYS[1], ARGV[1] or 'x')`,
+		`return redis.call('INCR', KEYS[1])`,
+		`return redis.pcall('INCR', KEYS[1])`,
+		`return {redis.call('RPUSH', KEYS[1], 1, 2), redis.call('LPOP', KEYS[1]), redis.call('LLEN', KEYS[1])}`,
+		`local r = redis.pcall('LLEN', KEYS[1]) if type(r) == 'table' then return r.err end return r`,
+		`redis.call('SET', KEYS[1], 'half') return redis.call('LPUSH', KEYS[1], 'x')`,
+		`return redis.call('TYPE', KEYS[1]).ok`,
+		`return {1, 2.9, -2.9, 'x', true, false, 3}`,
+		`return {1, nil, 3}`,
+		`return {}`,
+		`return redis.error_reply('MY error')`,
+		`return redis.error_reply('PLAIN')`,
+		`return redis.status_reply('FINE')`,
+		`return {err = 'TABLE err'}`,
+		`return nosuch`,
+		`error('boom')`,
+		`return error({err = 'MY thrown'})`,
+		`return 'syntax`,
+		`return tostring(1/3) .. ' ' .. tostring(1e15) .. ' ' .. tostring(1e14) .. ' ' .. 10 / 2`,
+		`return redis.call('ZADD', KEYS[1], 0.1 + 0.2, 'm')`,
+		`return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')`,
+		`return redis.call('NOSUCH', KEYS[1])`,
+		`return redis.call('GET')`,
+		`return redis.sha1hex(ARGV[1] or '')`,
+		`return cjson.encode({1, 'a', 2.5, {x = cjson.null}})`,
+		`return cjson.decode('[1, 2, {"a": [3]}]')[3].a[1]`,
+		`local m = redis.call('SMEMBERS', KEYS[1]) table.sort(m) return m`,
+		`return redis.call('SELECT', 1)`,
+		`return redis.call('MULTI')`,
+		`return #KEYS .. ':' .. #ARGV`,
+		`return tonumber(ARGV[1] or '7')`,
+		`redis.setresp(3) return redis.call('ZSCORE', KEYS[1], ARGV[1] or 'a')`,
+		`return redis.call('EXPIRE', KEYS[1], 1000)`,
+		`return redis.call('RENAME', KEYS[1], KEYS[2] or KEYS[1])`,
+	}
+}

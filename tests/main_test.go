@@ -1,0 +1,139 @@
+// Package tests holds black-box tests: they start server binaries and see of them only what a client sees. Every test
+// that can runs against a real redis-server too, which proves the test before it judges codeq.
+//
+// -targets (or CODEQ_TARGETS) names the servers, "redis,codeq" unless told. A server that this machine lacks skips its
+// tests, unless CODEQ_REQUIRE_PEERS=1. CODEQ_FULL=1 asks for the long forms, and -seed repeats a run.
+//
+// Goroutines are those of the clients that a test plays; each ends before its test does. Locks: the ledger's mutex.
+package tests
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"codeq/internal/peer"
+)
+
+var (
+	targetsFlag = flag.String("targets", envOr("CODEQ_TARGETS", "redis,codeq"), "servers to test, comma-separated")
+	seedFlag    = flag.Uint64("seed", 0, "seed of random choices; 0 takes one from the clock")
+	tasksFlag   = flag.Int("tasks", 0, "tasks in the cycle tests; 0 takes 5000, or 50000 with CODEQ_FULL=1")
+	roundsFlag  = flag.Int("rounds", 0, "crashes per policy in TestKill9; 0 takes 3, or 20 with CODEQ_FULL=1")
+	stepsFlag   = flag.Int("steps", 3000, "commands per seed in TestDifferential")
+	seedsFlag   = flag.Int("seeds", 0, "seeds in TestDifferential; 0 takes 20, or 200 with CODEQ_FULL=1")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	peer.RemoveBuild()
+	os.Exit(code)
+}
+
+func envOr(name, otherwise string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return otherwise
+}
+
+// full reports whether the long forms are asked for.
+func full() bool { return os.Getenv("CODEQ_FULL") == "1" }
+
+// pick gives the flag's value if it was set, else the one for the form that runs.
+func pick(set, short, long int) int {
+	if set > 0 {
+		return set
+	}
+	if full() {
+		return long
+	}
+	return short
+}
+
+// seed is the seed of this run; the test prints it, so that -seed can repeat it.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	s := *seedFlag
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed: -seed=%d", s)
+	return s
+}
+
+func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
+
+// targeted reports whether a kind of server is to be tested.
+func targeted(kind peer.Kind) bool {
+	for _, name := range strings.Split(*targetsFlag, ",") {
+		if strings.TrimSpace(name) == string(kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// target is one server with one configuration.
+type target struct {
+	name string
+	opts peer.Options
+}
+
+// The durability policies.
+var policies = [...]string{"always", "everysec", "no"}
+
+// redisTarget is the reference. What it acknowledges survives a crash of the process under every policy.
+func redisTarget(policy string) target {
+	return target{"redis/" + policy, peer.Options{Kind: peer.Redis, AppendFsync: policy}}
+}
+
+func codeqTarget(shards int, supplier, policy string) target {
+	opts := peer.Options{Kind: peer.Codeq, Shards: shards, Supplier: supplier, AppendFsync: policy}
+	if supplier == "static" {
+		shard := func(i int) string { return fmt.Sprintf("default-%d", i%shards) }
+		opts.Static = &peer.Static{
+			DefaultShard: shard(0),
+			Commands:     map[string]string{"RENDER": shard(1), "GENERATE_MASTER": shard(2)},
+			Tenants:      map[string]string{"acme": shard(3)},
+		}
+	}
+	return target{fmt.Sprintf("codeq/shards=%d/%s/%s", shards, supplier, policy), opts}
+}
+
+// eachTarget runs a test against those of the targets that -targets names.
+func eachTarget(t *testing.T, targets []target, run func(t *testing.T, opts peer.Options)) {
+	t.Helper()
+	for _, target := range targets {
+		if targeted(target.opts.Kind) {
+			t.Run(target.name, func(t *testing.T) { run(t, target.opts) })
+		}
+	}
+}
+
+// plainTargets are one configuration of each server, for tests that configurations make no difference to.
+func plainTargets() []target {
+	return []target{redisTarget("everysec"), codeqTarget(4, "hash", "everysec")}
+}
+
+// testTimeout ends the waits of one test, so that a server that hangs fails it with a message of its own.
+const testTimeout = 5 * time.Minute
+
+// pollInterval is how often a test looks for what sends no signal.
+const pollInterval = time.Millisecond
+
+func testContext(t *testing.T) context.Context {
+	limit := testTimeout
+	if full() {
+		limit *= 10
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
