@@ -36,9 +36,13 @@ type testServer struct {
 	fs    vfs.FS
 	clock *clock.Manual
 	stop  func()
+	// abandoned is set by a test that breaks the store, which then can't be closed.
+	abandoned bool
 }
 
-func startServer(t testing.TB, more ...Command) *testServer { return startServerOn(t, vfs.NewMem(), more...) }
+func startServer(t testing.TB, more ...Command) *testServer {
+	return startServerOn(t, vfs.NewMem(), more...)
+}
 
 func startServerOn(t testing.TB, fs vfs.FS, more ...Command) *testServer {
 	t.Helper()
@@ -76,14 +80,14 @@ func startServerWith(t testing.TB, fs vfs.FS, engine scripting.Options, more ...
 		t.Fatal(err)
 	}
 	ts := &testServer{Server: s, t: t, fs: fs, clock: now}
-	closed := false
-	ts.stop = func() {
-		if !closed {
-			closed = true
-			// A store whose log was made to fail has errors to tell.
-			_ = store.Close()
+	ts.stop = sync.OnceFunc(func() {
+		if ts.abandoned {
+			return
 		}
-	}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Cleanup(ts.stop)
 	return ts
 }

@@ -36,6 +36,10 @@ func (ss *session) admit(args [][]byte) (cmd *Command, err error) {
 		if container != nil {
 			return nil, resp.ErrUnknownSubcommand(args[0], args[1])
 		}
+		if isHTTP(args[0]) {
+			s.logger.Warn("possible cross-protocol attack: a client speaks HTTP", "client", ss.conn.ID, "addr", ss.conn.Addr)
+			ss.conn.Kill()
+		}
 		return nil, resp.ErrUnknownCommand(args)
 	}
 	switch {
@@ -51,8 +55,15 @@ func (ss *session) admit(args [][]byte) (cmd *Command, err error) {
 		return cmd, nil
 	}
 	cmd.stats.rejected.Add(1)
+	if cmd.Name == "exec" {
+		err = execAbortBecause(err)
+	}
 	return cmd, err
 }
+
+// isHTTP tells whether the line begins as an HTTP request does that a web page can make a browser send. Redis drops
+// such connections, lest the request's body be taken for commands.
+func isHTTP(name []byte) bool { return isToken(name, "POST") || isToken(name, "HOST:") }
 
 // prepare makes c a call of the command.
 func (ss *session) prepare(c *Call, cmd *Command, args [][]byte, tx *shard.Tx) {

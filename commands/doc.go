@@ -15,6 +15,6 @@
 // # Goroutines and locks
 //
 // The package starts no goroutine: everything runs on the goroutine of the session that sent the command. The locks of
-// shards are taken only by run.go and by (*session).unwatch, through a shard.Tx, in the order of the ordinals. session.mu
+// shards are taken, through a shard.Tx, only by run.go, by (*session).unwatch and, at the start, by loadScripts. session.mu
 // and savedScripts.mu are leaves: nothing is locked while they are held.
 package commands

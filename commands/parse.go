@@ -59,15 +59,6 @@ func (a *arguments) integer() int64 {
 	return n
 }
 
-// float takes a floating-point number that is not NaN; notFloat is the error's text.
-func (a *arguments) float(notFloat error) float64 {
-	f, ok := parseFloat(a.bytes())
-	if !ok {
-		a.fail(notFloat)
-	}
-	return f
-}
-
 // token takes the next argument if it is the given upper-case word, in any case.
 func (a *arguments) token(word string) bool {
 	if !a.more() || !isToken(a.rest[0], word) {

@@ -42,8 +42,7 @@ func (c *Command) faults() (faults []error) {
 	when(c.Run == nil && !c.IsContainer(), "has no handler")
 	when(c.Run != nil && c.IsContainer(), "is a container, whose handler would never run")
 	when(c.Scope > scopeSession, "has an unknown scope")
-	when(c.Scope == scopeSession && c.HasKeys(), "has keys, but no transaction to reach them")
-	when(c.Scope == scopeAll && c.HasKeys(), "has keys, but asks for all shards")
+	when(c.HasKeys() && c.Scope != scopeKeys && c.Scope != scopeOwn, "has keys, but its scope has no use for them")
 	// A script runs its commands within its own transaction.
 	when(c.Scope == scopeOwn && c.Flags&spec.NoScript == 0, "needs a transaction of its own, so scripts can't run it")
 	return faults

@@ -31,8 +31,8 @@ func TestFaultyDeclarations(t *testing.T) {
 		{"no handler", "has no handler", []Command{declare("a", "A key", 0, key, nil)}},
 		{"container with handler", "is a container", []Command{container, sub}},
 		{"scope", "unknown scope", []Command{with(declare("a", "A key", 0, key, run), scopeSession+1)}},
-		{"keys of the session", "no transaction", []Command{with(declare("a", "A key", 0, key, run), scopeSession)}},
-		{"keys of all", "all shards", []Command{with(declare("a", "A key", 0, key, run), scopeAll)}},
+		{"keys of the session", "no use for them", []Command{with(declare("a", "A key", 0, key, run), scopeSession)}},
+		{"keys of all", "no use for them", []Command{with(declare("a", "A key", 0, key, run), scopeAll)}},
 		{"own in scripts", "scripts can't", []Command{with(declare("a", "A key", 0, key, run), scopeOwn)}},
 		{"twice", "declared twice", []Command{declare("a", "A key", 0, key, run), declare("a", "A key", 0, key, run)}},
 	} {

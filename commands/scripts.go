@@ -32,7 +32,7 @@ func scriptCommands() []Command {
 			Summary: "Runs a Lua script.",
 			Flags:   flags, Keys: keys(spec.RW | spec.Access | spec.Update)},
 			Run: evalCommand, Scope: scopeOwn},
-		{Command: spec.Command{Name: "eval_ro", Syntax: "EVAL_RO script numkeys key [key ...] arg [arg ...]", Arity: -3,
+		{Command: spec.Command{Name: "eval_ro", Syntax: "EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: running,
 			Summary: "Runs a Lua script that may not write.",
 			Flags:   flags | spec.ReadOnly, Keys: keys(spec.RO | spec.Access)},
@@ -42,7 +42,7 @@ func scriptCommands() []Command {
 			Summary: "Runs a cached Lua script, by the SHA1 of its text.",
 			Flags:   flags, Keys: keys(spec.RW | spec.Access | spec.Update)},
 			Run: evalshaCommand, Scope: scopeOwn},
-		{Command: spec.Command{Name: "evalsha_ro", Syntax: "EVALSHA_RO sha1 numkeys key [key ...] arg [arg ...]", Arity: -3,
+		{Command: spec.Command{Name: "evalsha_ro", Syntax: "EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: running,
 			Summary: "Runs a cached Lua script that may not write.",
 			Flags:   flags | spec.ReadOnly, Keys: keys(spec.RO | spec.Access)},
@@ -147,6 +147,8 @@ type unsavedScript struct {
 const maxKeptReply = 64 << 10
 
 // errReadOnlyScript is Redis' reply to a script that may not write and tries to.
+//
+//lint:ignore ST1005 the text is Redis'
 var errReadOnlyScript = errors.New("Write commands are not allowed from read-only scripts.")
 
 // Call carries out a command of the script, in the script's transaction.
@@ -231,7 +233,7 @@ func scriptArguments(c *Call) (script []byte, keys, args [][]byte, err error) {
 }
 
 // EVAL script numkeys [key [key ...]] [arg [arg ...]]
-// EVAL_RO script numkeys key [key ...] arg [arg ...]
+// EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]
 func evalCommand(c *Call) error {
 	body, keys, args, err := scriptArguments(c)
 	if err != nil {
@@ -244,8 +246,11 @@ func evalCommand(c *Call) error {
 }
 
 // EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]
-// EVALSHA_RO sha1 numkeys key [key ...] arg [arg ...]
+// EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]
 func evalshaCommand(c *Call) error {
+	if len(c.Args[1]) != hex.EncodedLen(sha1.Size) { // before the other arguments, as in Redis
+		return resp.ErrNoScript
+	}
 	sha, keys, args, err := scriptArguments(c)
 	if err != nil {
 		return err

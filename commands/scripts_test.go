@@ -73,7 +73,7 @@ func TestScriptUndone(t *testing.T) {
 
 // TestScriptCache checks that scripts are known to the next command, and to the next process.
 func TestScriptCache(t *testing.T) {
-	const sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db" // of "return 1"
+	const sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"   // of "return 1"
 	const other = "7f923f79fe76194c868d7e1d0820de36700eb649" // of "return 2"
 	s := startServer(t)
 	c := s.client()

@@ -49,7 +49,6 @@ type Server struct {
 // totals count what INFO reports since the start.
 type totals struct {
 	connections atomic.Int64 // that were opened
-	commands    atomic.Int64 // that were carried out
 	errors      atomic.Int64 // error replies
 	conflicts   atomic.Int64 // transactions that ran again for another shard's lock
 	panics      atomic.Int64

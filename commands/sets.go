@@ -380,6 +380,11 @@ func storeAlgebra(operation setAlgebra) Handler {
 		if err != nil {
 			return err
 		}
+		if len(result.members) > 0 {
+			if err := c.DB().CanHold(c.key(), shard.KindSet); err != nil {
+				return err
+			}
+		}
 		c.Out.Int(int64(len(result.members)))
 		if _, err := c.DB().Delete(c.key()); err != nil || len(result.members) == 0 {
 			return err

@@ -493,7 +493,13 @@ func mset(c *Call) error {
 	return nil
 }
 
+// setPairs sets all pairs or, where one of the keys can't hold a string, none.
 func setPairs(db shard.DB, pairs [][]byte) error {
+	for rest := pairs; len(rest) > 0; rest = rest[2:] {
+		if err := db.CanHold(rest[0], shard.KindString); err != nil {
+			return err
+		}
+	}
 	for ; len(pairs) > 0; pairs = pairs[2:] {
 		if err := db.Set(pairs[0], pairs[1], 0); err != nil {
 			return err

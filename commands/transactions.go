@@ -78,7 +78,7 @@ func (ss *session) serveInMulti(args [][]byte) int {
 	switch {
 	case err != nil && cmd != nil && cmd.Name == "exec":
 		ss.discard()
-		ss.refuse(execAbortBecause(err))
+		ss.refuse(err)
 	case err != nil:
 		ss.multi.broken = true
 		ss.refuse(err)

@@ -189,10 +189,11 @@ func (r *zrange) parseScores(low, high []byte) error {
 }
 
 // parseScoreEnd reads "score" or "(score", the latter excluding the score itself. Redis uses C's strtod as it is here:
-// blanks may stand before the number, nothing at all is zero, and what is too large is infinite. Minus zero is zero, as in
-// the sorted set.
+// blanks may stand before the number, a NUL ends it, nothing at all is zero, and what is too large is infinite. Minus zero
+// is zero, as in the sorted set.
 func parseScoreEnd(b []byte) (score float64, exclusive, ok bool) {
 	b, exclusive = bytes.CutPrefix(b, []byte("("))
+	b, _, _ = bytes.Cut(b, []byte{0})
 	if len(b) == 0 {
 		return 0, exclusive, true
 	}
@@ -365,6 +366,11 @@ func zrangestore(c *Call) error {
 	list, scores, err := r.collect(from)
 	if err != nil {
 		return err
+	}
+	if len(scores) > 0 {
+		if err := c.DB().CanHold(c.key(), shard.KindZSet); err != nil {
+			return err
+		}
 	}
 	c.Out.Int(int64(len(scores)))
 	if _, err := c.DB().Delete(c.key()); err != nil || len(scores) == 0 {

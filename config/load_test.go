@@ -161,7 +161,7 @@ loglevel: |
 	want.KeyPatterns = []string{"bull:{queue}:*", "rq:queue:{q}"}
 	want.AppendFsync, want.LogLevel, want.RequirePass = FsyncNo, LogDebug, "1.50"
 	want.ClientOutputBufferLimit.Normal = OutputLimit{Hard: 1 << 20, Soft: 1 << 10, SoftTime: 60e9}
-	c.origins = nil
+	c.file, c.origins = "", nil
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("loaded %+v\nwant   %+v", c, want)
 	}
@@ -170,7 +170,7 @@ loglevel: |
 func TestEmptyFiles(t *testing.T) {
 	for _, content := range []string{"", "\n", "# nothing\n", "---\n", "{}\n", "static:\n"} {
 		c := load(t, Sources{File: write(t, content)})
-		c.origins = nil
+		c.file, c.origins = "", nil
 		if !reflect.DeepEqual(c, Default()) {
 			t.Errorf("%q does not load as the defaults", content)
 		}

@@ -201,7 +201,7 @@ func redisCases() [][]string {
 		{"loglevel", "foo"}, {"loglevel", "Warning"}, {"loglevel", "notice"},
 		{"save", ""}, {"maxmemory", "0"}, {"maxmemory-policy", "noeviction"}, {"appendonly", "yes"},
 		{"shutdown-timeout", "3"}, {"shutdown-timeout", "-1"}, {"tcp-keepalive", "1x"}, {"tcp-keepalive", "30"},
-		{"timeout", "-1"}, {"timeout", "2147483648"}, {"timeout", "2147483647"}, {"hz", "77"}, {"hz", "x"},
+		{"timeout", "-1"}, {"timeout", "2147483648"}, {"timeout", "2147483647"}, {"tcp-keepalive", "77"}, {"tcp-keepalive", "x"},
 		{"proto-max-bulk-len", "1kb"}, {"proto-max-bulk-len", "2MB"}, {"proto-max-bulk-len", "x"},
 		{output, "normal 1 2"}, {output, "foo 1 2 3"}, {output, "normal 1 2 x"}, {output, "normal 1mb 2kb 60"},
 		{output, "slave 1mb 2kb 60 pubsub 1 2 3"}, {output, "replica 1mb 2kb -60"}, {output, "replica 1mx 2kb 60"},

@@ -68,6 +68,16 @@ func (d DB) Exists(key []byte) (bool, error) {
 	return kind != KindNone, err
 }
 
+// CanHold returns ErrWrongType for a partitioned key that can never hold a value of the kind, whatever is
+// there now. A command that overwrites a key asks before it writes anything.
+func (d DB) CanHold(key []byte, kind Kind) error {
+	p, err := d.tx.store.placer.Place(d.n, key)
+	if err == nil && p.Partitioned && p.Kind != kind {
+		err = ErrWrongType
+	}
+	return err
+}
+
 // Delete removes the key and tells whether it was there.
 func (d DB) Delete(key []byte) (existed bool, err error) {
 	err = d.fragments(key, func(s *Shard, o *object) error {

@@ -538,7 +538,10 @@ func (st *Store) Close() error {
 	close(st.stop)
 	st.goroutines.Wait()
 	var errs []error
-	if st.Err() == nil {
+	// Tables can't be written any more once the log has failed, since none may be ahead of it.
+	err := errors.Join(st.Err(), st.log.failed())
+	errs = append(errs, err)
+	if err == nil {
 		for _, s := range st.shards {
 			if err := s.db.Flush(); err != nil {
 				errs = append(errs, fmt.Errorf("shard %s: flush: %w", s.name, err))

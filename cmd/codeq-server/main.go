@@ -1,8 +1,8 @@
 // Command codeq-server is the server. It owns the wiring: it reads the flags, the environment and the configuration file,
 // opens the data, listens, and stops everything in the opposite order.
 //
-// It must not know what a command does. Its goroutines are one for each listener, stopped by the drain, and one that
-// waits for signals, which ends with the process. Locks: none.
+// It must not know what a command does. Its goroutines are one for each listener, stopped by the drain, one that
+// closes the data, and one that waits for signals, which ends with the process. Locks: none.
 package main
 
 import (
@@ -40,14 +40,15 @@ type flags struct {
 // settingFlags are the flags that stand for settings, by name. Every other setting is given in the file or the environment.
 func settingFlags() []settingFlag {
 	return []settingFlag{
-		{"addr", "addr", "HOST:PORT", "address to listen on; port 0 picks a free one"},
-		{"data", "dir", "DIR", "folder for everything that is stored"},
-		{"shards", "shards", "N", "number of shards of a new data folder"},
-		{"appendfsync", "appendfsync", "POLICY", "always, everysec or no: when a write is safe from power loss"},
+		{"addr", "addr", "listen on `HOST:PORT`; port 0 picks a free one"},
+		{"data", "dir", "keep everything that is stored in `DIR`"},
+		{"shards", "shards", "make a new data folder with `N` shards; an old one keeps its number"},
+		{"appendfsync", "appendfsync", "make writes safe from power loss by `POLICY`: always, everysec or no"},
 	}
 }
 
-type settingFlag struct{ name, setting, value, usage string }
+// settingFlag is a flag, the setting that it gives, and what the help says, with its value in back quotes.
+type settingFlag struct{ name, setting, usage string }
 
 func rootCommand() *cobra.Command {
 	var f flags
@@ -74,10 +75,10 @@ func rootCommand() *cobra.Command {
 	}
 	command.SetVersionTemplate("codeq-server {{.Version}}\n")
 	command.CompletionOptions.DisableDefaultCmd = true
-	command.Flags().StringVar(&f.config, "config", "", "`FILE` with the configuration, in YAML")
+	command.Flags().StringVar(&f.config, "config", "", "read the configuration from `FILE`, in YAML")
 	command.Flags().BoolVar(&f.check, "check", false, "check the configuration, say what it comes to, and exit")
 	for _, s := range settingFlags() {
-		command.Flags().String(s.name, "", "`"+s.value+"`: "+s.usage)
+		command.Flags().String(s.name, "", s.usage)
 	}
 	return command
 }

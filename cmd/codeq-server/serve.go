@@ -84,7 +84,7 @@ func (s *server) run() (err error) {
 		return err
 	}
 	if err := s.startNetwork(); err != nil {
-		return errors.Join(err, s.store.Close())
+		return errors.Join(err, s.closeStore())
 	}
 	s.announce()
 	failed := make(chan error, len(s.listeners))
@@ -211,8 +211,24 @@ func (s *server) drain() error {
 		s.log.Warn("clients did not finish within shutdown-timeout; what is acknowledged is in the log", "error", err)
 		return nil
 	}
-	if err := s.store.Close(); err != nil {
-		return fmt.Errorf("close the data: %w", err)
+	return s.closeStore()
+}
+
+// closeTimeout bounds the flush at the end. A disk that is full or gone makes it fail for ever.
+const closeTimeout = 30 * time.Second
+
+// closeStore flushes and closes the data. When that does not come to an end, neither does its goroutine, but the process
+// ends, and the next start recovers from the log.
+func (s *server) closeStore() error {
+	closed := make(chan error, 1)
+	go func() { closed <- s.store.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			return fmt.Errorf("close the data: %w", err)
+		}
+		return nil
+	case <-time.After(closeTimeout):
+		return errors.New("the data could not be flushed; what is acknowledged is in the log")
 	}
-	return nil
 }

@@ -110,7 +110,8 @@ func arguments(opts Options) ([]string, error) {
 	if opts.Kind == Redis {
 		return redisArguments(opts)
 	}
-	file := filepath.Join(opts.Dir, "peer-config.yaml")
+	// Named by its content's server, since two servers may be given one directory: one of them has to refuse it.
+	file := filepath.Join(opts.Dir, fmt.Sprintf("peer-config-%d-%s.yaml", opts.Shards, opts.Supplier))
 	data := filepath.Join(opts.Dir, "data")
 	if err := os.WriteFile(file, []byte(configYAML(opts)), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
