@@ -119,6 +119,7 @@ func (s *testServer) client() *client {
 func (c *client) send(lines ...string) string {
 	c.conn.Out.Reset()
 	c.s.Serve(c.conn, batch(lines...))
+	c.s.Acknowledge(c.conn)
 	return strings.TrimSuffix(strings.ReplaceAll(string(c.conn.Out.Bytes()), "\r\n", " "), " ")
 }
 

@@ -16,7 +16,8 @@ import (
 //     the run, as one record of the log. A script and an EXEC have a transaction of their own: what precedes them is
 //     committed first, under the same locks.
 //  3. The locks are released. The log position of what was written or read is remembered.
-//  4. When the whole batch is done, acknowledge waits for the greatest of these positions, once.
+//  4. When the whole batch is done, Acknowledge waits for the greatest of these positions, once. The network calls it for
+//     all sessions that have replies at that moment, so that one write of the log serves for them.
 //
 // A command that reaches a shard which its keys did not tell may fail with shard.ErrConflict. Then everything since the
 // last commit is dropped and done again with that shard locked as well; nothing of the first try was seen by anybody.
@@ -44,28 +45,28 @@ type progress struct {
 // Serve carries out the commands of a batch, in order.
 func (s *Server) Serve(conn *resp.Session, batch [][][]byte) {
 	ss := sessionOf(conn)
-	start, replies := conn.Out.Len(), 0
-	ss.pos = 0
-	for replies < len(batch) && !conn.Closing() {
-		replies += ss.serveSome(batch[replies:])
+	ss.start, ss.replies, ss.pos = conn.Out.Len(), 0, 0
+	for ss.replies < len(batch) && !conn.Closing() {
+		ss.replies += ss.serveSome(batch[ss.replies:])
 	}
-	ss.acknowledge(start, replies)
 }
 
-// acknowledge is the one place where replies are let go. It guarantees that when a client reads a reply, everything that
-// its command wrote, and everything of others that it saw, is as durable as appendfsync promises: Serve does not return,
-// and so nothing of Out is sent, before the log has said so. When the log can't, every reply of the batch becomes an error,
-// for none of them is known to be true, and the session ends.
-func (ss *session) acknowledge(start, replies int) {
+// Acknowledge is the one place where replies are let go. It guarantees that when a client reads a reply, everything that
+// its command wrote, and everything of others that it saw, is as durable as appendfsync promises: nothing of Out is sent
+// before Acknowledge returns, and it does not return before the log has said so. When the log can't, every reply of the
+// batch becomes an error, for none of them is known to be true, and the session ends.
+func (s *Server) Acknowledge(conn *resp.Session) {
+	ss := sessionOf(conn)
 	if ss.pos == 0 {
 		return
 	}
-	if ss.server.store.Wait(ss.pos) == nil {
+	err := s.store.Wait(ss.pos)
+	if err == nil {
 		return
 	}
-	// The log has told the operator, once.
-	ss.replace(start, replies, errNotStored)
-	ss.conn.CloseAfterReply()
+	s.logger.Error("commands not acknowledged", "client", conn.ID, "err", err)
+	ss.replace(ss.start, ss.replies, errNotStored)
+	conn.CloseAfterReply()
 }
 
 // replace puts n times the error in the place of all replies from start on.

@@ -198,6 +198,7 @@ func TestNoAllocations(t *testing.T) {
 		run := func() {
 			c.conn.Out.Truncate(0)
 			c.s.Serve(c.conn, commands)
+			c.s.Acknowledge(c.conn)
 		}
 		run()
 		if n := testing.AllocsPerRun(200, run); n > limit {

@@ -19,7 +19,9 @@ type session struct {
 	tx       *shard.Tx
 	call     Call // of the command that is being carried out
 	steps    []step
-	pos      uint64        // the log position that the batch's replies have to wait for
+	start    int           // where the batch's replies begin in Out
+	replies  int           // of the batch, so far
+	pos      uint64        // the log position that they have to wait for
 	now      time.Time     // when the last command ended, which is when the next one begins
 	keys     []spec.KeyRef // scratch for routing, as is elements
 	elements []int

@@ -41,6 +41,7 @@ type Server struct {
 	now     func() time.Time
 	log     *slog.Logger
 
+	rounds   []round // by id; see roundOf
 	lastID   atomic.Int64
 	draining chan struct{}  // closed by Shutdown
 	running  sync.WaitGroup // all sessions and the sweeper
@@ -59,6 +60,7 @@ func NewServer(o Options) *Server {
 		now:       o.Now,
 		log:       o.Log,
 		draining:  make(chan struct{}),
+		rounds:    newRounds(),
 		listeners: map[net.Listener]struct{}{},
 		sessions:  map[int64]*Session{},
 	}
@@ -176,6 +178,9 @@ func (s *Server) serveConn(conn net.Conn) {
 	s.mu.Unlock()
 	s.handler.Closed(session)
 }
+
+// roundOf is the round that writes the session's replies.
+func (s *Server) roundOf(session *Session) *round { return &s.rounds[session.ID%int64(len(s.rounds))] }
 
 func (s *Server) setKeepAlive(conn net.Conn) {
 	tcp, ok := underlying(conn).(*net.TCPConn)

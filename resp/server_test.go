@@ -40,6 +40,8 @@ func (h *testHandler) Open(s *Session) {
 
 func (h *testHandler) Closed(s *Session) { h.closed.Store(s.ID, true) }
 
+func (h *testHandler) Acknowledge(*Session) {}
+
 func (h *testHandler) Serve(s *Session, commands [][][]byte) {
 	for _, args := range commands {
 		if s.Closing() {
@@ -417,8 +419,9 @@ type measuring struct {
 	rounds, batches int
 }
 
-func (h *measuring) Open(s *Session) { s.SetAuthenticated(true) }
-func (h *measuring) Closed(*Session) {}
+func (h *measuring) Open(s *Session)      { s.SetAuthenticated(true) }
+func (h *measuring) Closed(*Session)      {}
+func (h *measuring) Acknowledge(*Session) {}
 func (h *measuring) Serve(s *Session, commands [][][]byte) {
 	for range commands {
 		s.Out.OK()

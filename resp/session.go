@@ -5,18 +5,21 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// Handler executes commands. Its methods run on the session's goroutine, one at a time for each session.
+// Handler executes commands. Its methods are called one at a time for each session, Open, Serve and Closed on the
+// session's goroutine, Acknowledge on any.
 type Handler interface {
 	// Open prepares a new session, before it is found in the registry: it sets Data, and calls SetAuthenticated(true) when
 	// no password is needed.
 	Open(*Session)
-	// Serve executes commands in order and appends their replies to s.Out, which is written when Serve returns. It stops at
-	// the command that made s.Closing true. The commands are valid until it returns. If it waits, it stops doing so when
-	// s.Done is closed.
+	// Serve executes commands in order and appends their replies to s.Out. It stops at the command that made s.Closing
+	// true. The commands are valid until it returns. If it waits, it stops doing so when s.Done is closed.
 	Serve(s *Session, commands [][][]byte)
+	// Acknowledge follows each Serve and returns when the replies in s.Out may be sent. It may change them.
+	Acknowledge(s *Session)
 	// Closed forgets a session, after its connection was closed and the registry has dropped it.
 	Closed(*Session)
 }
@@ -24,11 +27,10 @@ type Handler interface {
 // errOutputBufferLimit ends a session whose replies are larger than MaxOutputBuffer.
 var errOutputBufferLimit = errors.New("resp: client output buffer limit exceeded")
 
-// The phases of a session, in turn. Only a reading session is idle, only a writing one may be stuck on its client.
+// The phases of a session, in turn. Only a reading session can be idle.
 const (
 	reading int32 = iota
 	serving
-	writing
 )
 
 // Session is one connection.
@@ -40,16 +42,22 @@ type Session struct {
 	Addr    string // the client's address as CLIENT LIST shows it
 	LAddr   string // the server's address of this connection
 	Created time.Time
-	Out     *Writer // belongs to the session's goroutine
+	Out     *Writer // belongs to Serve and Acknowledge, and then to whoever writes it; see out
 	Data    any     // the handler's; set by Open and not replaced afterwards
 
-	server  *Server
-	conn    net.Conn
-	reader  *Reader
-	closing bool // ends the session after the present batch; belongs to its goroutine
+	server *Server
+	conn   net.Conn
+	raw    syscall.RawConn // of a plain socket, whose replies a round writes; nil for TLS
+	reader *Reader
+
+	// out is held from before Serve until its replies are written, by whichever goroutine does that. It guards Out and
+	// closing.
+	out     sync.Mutex
+	closing bool // ends the session after the present batch
 
 	phase           atomic.Int32
 	phaseSince      atomic.Int64 // Unix nanoseconds
+	writingSince    atomic.Int64 // Unix nanoseconds; 0: nothing is being written
 	lastInteraction atomic.Int64 // Unix nanoseconds
 	lastCommand     atomic.Pointer[string]
 	done            chan struct{}
@@ -69,6 +77,9 @@ func newSession(server *Server, id int64, conn net.Conn) *Session {
 		done:    make(chan struct{}),
 	}
 	s.lastInteraction.Store(s.Created.UnixNano())
+	if plain, ok := conn.(syscall.Conn); ok {
+		s.raw, _ = plain.SyscallConn() // an error leaves raw nil
+	}
 	return s
 }
 
@@ -86,7 +97,7 @@ func (s *Session) SetAuthenticated(ok bool) { s.reader.SetAuthenticated(ok) }
 // CloseAfterReply ends the session when the present Serve has returned and its replies are written.
 func (s *Session) CloseAfterReply() { s.closing = true }
 
-// Closing reports whether the session ends after the present replies; commands that follow must not be executed.
+// Closing reports to Serve whether the session ends after the present replies; commands that follow must not be executed.
 func (s *Session) Closing() bool { return s.closing }
 
 // Kill closes the connection at once, without what is left of its replies. Any goroutine may call it. The session ends
@@ -124,22 +135,35 @@ func (s *Session) LastCommand() string {
 	return "NULL"
 }
 
-// run serves the connection until it ends, and returns why: nil when that was to be expected.
+// run serves the connection until it ends, and returns why: nil when that was to be expected. When it returns, all replies
+// are written.
 func (s *Session) run() error {
-	for !s.closing && !s.server.isDraining() {
+	for !s.server.isDraining() {
 		s.enter(reading)
 		commands, err := s.reader.ReadBatch()
-		if err != nil {
+		s.out.Lock()
+		if err != nil || s.closing {
+			defer s.out.Unlock()
 			return s.readFailed(err)
 		}
 		s.enter(serving)
 		s.lastInteraction.Store(s.phaseSince.Load())
 		s.Out.SetLimit(int(s.server.limits.MaxOutputBuffer.Load()))
 		s.server.handler.Serve(s, commands)
-		if err := s.Flush(); err != nil {
+		if s.raw != nil && !s.closing {
+			s.server.roundOf(s).join(s)
+			continue
+		}
+		s.server.handler.Acknowledge(s)
+		err = s.Flush()
+		closing := s.closing
+		s.out.Unlock()
+		if err != nil || closing {
 			return err
 		}
 	}
+	s.out.Lock() // waits until the last replies are written
+	defer s.out.Unlock()
 	return nil
 }
 
@@ -161,8 +185,8 @@ func (s *Session) readFailed(err error) error {
 	return nil
 }
 
-// Flush writes the replies in Out to the client. The session does so after each Serve; a Serve whose replies grow large may
-// do so earlier for those that it would not take back. After an error the session is closing.
+// Flush writes the replies in Out to the client. A Serve whose replies grow large may do so for those that are acknowledged
+// and that it would not take back. After an error the session is closing.
 func (s *Session) Flush() error {
 	if s.Out.Overflowed() {
 		s.closing = true
@@ -172,9 +196,9 @@ func (s *Session) Flush() error {
 	if s.Out.Len() == 0 {
 		return nil
 	}
-	s.enter(writing)
+	s.writingSince.Store(s.server.now().UnixNano())
 	_, err := s.conn.Write(s.Out.Bytes())
-	s.enter(serving)
+	s.writingSince.Store(0)
 	s.Out.Reset()
 	if err != nil {
 		s.closing = true
@@ -186,16 +210,13 @@ func (s *Session) Flush() error {
 func (s *Session) overdue(now time.Time, limits *Limits) string {
 	// enter stores them in the other order, so that no phase is taken to have lasted as long as an earlier one.
 	phase := s.phase.Load()
-	spent := now.UnixNano() - s.phaseSince.Load()
-	switch phase {
-	case reading:
-		if t := limits.IdleTimeout.Load(); t > 0 && spent > t {
-			return "idle for too long"
-		}
-	case writing:
-		if t := limits.WriteTimeout.Load(); t > 0 && spent > t {
-			return "does not read its replies"
-		}
+	since := s.phaseSince.Load()
+	if t := limits.IdleTimeout.Load(); t > 0 && phase == reading && now.UnixNano()-since > t {
+		return "idle for too long"
+	}
+	since = s.writingSince.Load()
+	if t := limits.WriteTimeout.Load(); t > 0 && since > 0 && now.UnixNano()-since > t {
+		return "does not read its replies"
 	}
 	return ""
 }

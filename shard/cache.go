@@ -5,13 +5,14 @@ package shard
 // has read or written stays where it is until it ends.
 type objectCache struct {
 	dbs    []map[string]*object
+	live   []int64 // by database: the cached objects that are not known to be absent
 	root   object // sentinel of the ring: root.next is the most recently used object
 	bytes  int
 	budget int
 }
 
 func newObjectCache(databases, budget int) *objectCache {
-	c := &objectCache{dbs: make([]map[string]*object, databases), budget: budget}
+	c := &objectCache{dbs: make([]map[string]*object, databases), live: make([]int64, databases), budget: budget}
 	for i := range c.dbs {
 		c.dbs[i] = make(map[string]*object)
 	}
@@ -30,6 +31,9 @@ func (c *objectCache) get(db int, key []byte) *object {
 
 func (c *objectCache) add(o *object) {
 	c.dbs[o.db][o.key] = o
+	if o.kind != KindNone {
+		c.live[o.db]++
+	}
 	c.pushFront(o)
 	c.charge(o)
 }
@@ -46,6 +50,9 @@ func (c *objectCache) drop(o *object) {
 		return
 	}
 	delete(c.dbs[o.db], o.key)
+	if o.kind != KindNone {
+		c.live[o.db]--
+	}
 	c.unlink(o)
 	c.bytes -= o.bytes
 	o.bytes = 0
@@ -59,6 +66,7 @@ func (c *objectCache) dropDB(db int) {
 		o.bytes = 0
 	}
 	c.dbs[db] = make(map[string]*object)
+	c.live[db] = 0
 }
 
 func (c *objectCache) dropAll() {

@@ -33,8 +33,8 @@ func (s *Shard) rename(o, do *object) error {
 	do.list, do.hash, do.set, do.zset = o.list, o.hash, o.set, o.zset
 	o.clear()
 	if do.db != o.db {
-		s.state.spaces[o.db].keys--
-		s.state.spaces[do.db].keys++
+		s.count(o.db, -1)
+		s.count(do.db, 1)
 	}
 	s.setDeadline(do, at)
 	return nil

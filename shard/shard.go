@@ -153,8 +153,14 @@ func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
 	return o, nil
 }
 
+// load makes the object of a key that isn't cached. When as many keys are cached as the database has, a key that is not
+// among them is absent, and there is no row to look for.
 func (s *Shard) load(db int, key []byte) (*object, error) {
 	o := &object{key: string(key), db: db}
+	if s.cache.live[db] == s.state.spaces[db].keys {
+		s.cache.add(o)
+		return o, nil
+	}
 	s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[db].id, o.key)
 	val, closer, err := s.db.Get(s.keyBuf)
 	switch {
@@ -177,7 +183,13 @@ func (s *Shard) create(o *object, kind Kind) {
 	s.modify(o)
 	o.become(kind, s.state.nextID)
 	s.state.nextID++
-	s.state.spaces[o.db].keys++
+	s.count(o.db, 1)
+}
+
+// count counts a key that the database gains or loses; its object is in the cache.
+func (s *Shard) count(db int, by int64) {
+	s.state.spaces[db].keys += by
+	s.cache.live[db] += by
 }
 
 // remove deletes the key with all that belongs to it.
@@ -198,7 +210,7 @@ func (s *Shard) remove(o *object) error {
 // forget makes the object absent once its elements are gone.
 func (s *Shard) forget(o *object) {
 	s.setDeadline(o, 0)
-	s.state.spaces[o.db].keys--
+	s.count(o.db, -1)
 	o.clear()
 }
 
