@@ -1,0 +1,34 @@
+// Package shard keeps the data: Pebble stores, one a shard, their common commit log, rows, typed collections and
+// transactions over one or many shards.
+//
+// It owns the data directory and everything in it. It must not know commands, replies, connections or how a key is
+// routed: a Placer tells it where keys live.
+//
+// # How to read it
+//
+//	row.go       the rows of a store, byte by byte
+//	object.go    what a shard knows of a key; cache.go keeps such objects
+//	list.go …    the typed collections: List, Hash, Set, ZSet; db.go, rename.go, walk.go: keys and databases
+//	merge.go     partitioned sorted sets, walked as one
+//	tx.go        Tx: locks, commit, abort; watch.go: WATCH
+//	shard.go     what one shard does in a transaction
+//	log*.go      the commit log
+//	janitor.go   expiry and clearing in the background
+//	store.go     opening, replay, trimming, closing
+//
+// # Locks
+//
+// A shard has one lock, which a Tx takes alone and holds to its end; several are taken in the order of their ordinals,
+// others only by TryLock. Below it come, in this order, Pebble's own locks and the log's. A goroutine that waits for the
+// log (Store.Wait) holds no shard's lock.
+//
+// # Goroutines
+//
+// For each shard a janitor, for the store a trimmer of the log, for the log a ticker. Close stops them.
+//
+// # Errors
+//
+// An error that a client caused is one of the package's variables. An error of reading is returned, and the transaction
+// with it is to be aborted. A failed write of the log is final: see commitLog. An error after a commit has reached the log
+// ends the store, through Options.Fatal.
+package shard
