@@ -43,6 +43,10 @@ func (p twinPlacer) Place(_ int, key []byte) (shard.Placement, error) {
 	return shard.Placement{Shard: p.Home(key)}, nil
 }
 
+func (p twinPlacer) Partitioned(int) [][]byte {
+	return [][]byte{[]byte("part:h"), []byte("part:s"), []byte("part:s2"), []byte("part:z")}
+}
+
 func (p twinPlacer) Home(element []byte) int {
 	h := fnv.New32a()
 	h.Write(element)

@@ -32,6 +32,8 @@ func (byHash) Place(_ int, key []byte) (shard.Placement, error) {
 	return shard.Placement{Shard: byHash{}.Home(key)}, nil
 }
 
+func (byHash) Partitioned(int) [][]byte { return nil }
+
 func (byHash) Home(element []byte) int {
 	n := 0
 	for _, c := range element {

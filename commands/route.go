@@ -73,5 +73,8 @@ func (p placer) Place(db int, key []byte) (shard.Placement, error) {
 	return shard.Placement{Partitioned: true, Kind: kind}, route.Err
 }
 
+// Partitioned lists the keys that are spread over the shards.
+func (p placer) Partitioned(db int) [][]byte { return p.router.PartitionedKeys(db) }
+
 // Home is the shard of an element of a partitioned key.
 func (p placer) Home(element []byte) int { return p.router.Home(element) }

@@ -35,6 +35,11 @@ type step struct {
 	refusal error // the reply, when the command is not carried out
 }
 
+// refusesExec tells whether the step is an EXEC that is not carried out.
+func (st *step) refusesExec() bool {
+	return st.refusal != nil && st.cmd != nil && st.cmd.Name == "exec"
+}
+
 // progress is how far a run has come.
 type progress struct {
 	done      int // steps that have a reply
@@ -86,11 +91,16 @@ func (ss *session) serveSome(batch [][][]byte) int {
 	if len(ss.steps) == 0 {
 		return ss.serveApart(apart, batch[0])
 	}
-	return ss.serveRun(mask)
+	n := ss.serveRun(mask)
+	if n == len(ss.steps) && ss.steps[n-1].refusesExec() {
+		ss.unwatch()
+	}
+	return n
 }
 
 // plan fills steps with the commands that make the next run, and adds up their shards. When the first command belongs to
-// no run, there are no steps and that command is returned.
+// no run, there are no steps and that command is returned. An EXEC that is refused ends the run, for with it, as in Redis,
+// the session forgets the keys that it watches.
 func (ss *session) plan(batch [][][]byte) (mask shard.Mask, apart *Command) {
 	ss.resetSteps()
 	limit := min(len(batch), ss.server.config.Current().RunMaxCommands)
@@ -100,6 +110,9 @@ func (ss *session) plan(batch [][][]byte) (mask shard.Mask, apart *Command) {
 			return mask, cmd
 		}
 		ss.addStep(&mask, cmd, args, err)
+		if ss.steps[len(ss.steps)-1].refusesExec() {
+			break
+		}
 	}
 	return mask, nil
 }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -114,8 +115,8 @@ func scanCollection(c *Call, length func() (int64, error), opened error, visit f
 	return nil
 }
 
-// cursor takes a cursor. Redis reads it with C's strtoul, so a sign may stand before the digits and nothing at all
-// reads as zero.
+// cursor takes a cursor. Redis reads it with C's strtoul, so a sign may stand before the digits, a NUL ends them,
+// and nothing at all reads as zero.
 func (a *arguments) cursor() uint64 {
 	n, ok := parseCursor(a.bytes())
 	if !ok {
@@ -125,6 +126,7 @@ func (a *arguments) cursor() uint64 {
 }
 
 func parseCursor(b []byte) (n uint64, ok bool) {
+	b, _, _ = bytes.Cut(b, []byte{0})
 	if len(b) == 0 {
 		return 0, true
 	}

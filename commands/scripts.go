@@ -343,6 +343,17 @@ func (r *scriptRun) remember(body []byte) {
 	}
 }
 
+// relearn caches the script of an EVAL that EXEC passes over, for a SCRIPT FLUSH before it has been repeated.
+func (ss *session) relearn(cmd *Command, args [][]byte) {
+	if cmd.Name != "eval" && cmd.Name != "eval_ro" {
+		return
+	}
+	// It ran, so it compiles.
+	if _, err := ss.server.scripts.Load(args[1]); err == nil {
+		ss.script.remember(args[1])
+	}
+}
+
 // saveScripts puts the scripts that became known since the last commit into the transaction, whether they ended well or
 // not.
 func (ss *session) saveScripts() error {

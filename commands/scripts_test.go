@@ -103,6 +103,12 @@ func TestFailedScriptIsKept(t *testing.T) {
 	if n, _ := s.scripts.Len(); n != 2 {
 		t.Errorf("%d scripts are known, want 2", n)
 	}
+	// Undoing what the script did repeats the SCRIPT FLUSH, which is not to take the script along.
+	c = s.client()
+	c.send("MULTI", "SCRIPT FLUSH", "EVAL error('no') 0", "EXEC")
+	if n, _ := s.scripts.Len(); n != 1 {
+		t.Errorf("%d scripts are known after a flush and an EVAL, want 1", n)
+	}
 }
 
 // TestScriptUndeclaredKeys runs a script on keys that it did not declare, while another session holds one of the shards.

@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"errors"
+	"unsafe"
 
 	"codeq/commands/spec"
 	"codeq/resp"
@@ -121,7 +122,7 @@ func (ss *session) enqueue(cmd *Command, args [][]byte) {
 		m.words = append(m.words, m.bytes[start:len(m.bytes):len(m.bytes)])
 	}
 	m.queue = append(m.queue, step{cmd: cmd, args: m.words[first:len(m.words):len(m.words)]})
-	if limit := ss.server.config.Current().ClientQueryBufferLimit; limit > 0 && int64(len(m.bytes)) > limit {
+	if limit := ss.server.config.Current().ClientQueryBufferLimit; limit > 0 && m.footprint() > limit {
 		ss.refuse(errQueueTooLong)
 		ss.conn.CloseAfterReply()
 		return
@@ -129,6 +130,17 @@ func (ss *session) enqueue(cmd *Command, args [][]byte) {
 	ss.conn.Out.Status("QUEUED")
 	ss.change(func(v *view) { v.queued = len(m.queue) })
 }
+
+// footprint is the memory that the queue takes: words without a byte count, too.
+func (m *multi) footprint() int64 {
+	return int64(len(m.bytes)) + int64(len(m.words))*wordBytes + int64(len(m.queue))*stepBytes
+}
+
+// wordBytes and stepBytes are the memory for a queued word besides its bytes, and for a queued command.
+const (
+	wordBytes = int64(unsafe.Sizeof([]byte(nil)))
+	stepBytes = int64(unsafe.Sizeof(step{}))
+)
 
 // serveExec carries out EXEC as a run of its own: with the shards of all queued commands and of the watched keys.
 func (ss *session) serveExec(cmd *Command, args [][]byte) {
@@ -270,6 +282,7 @@ func (ss *session) execQueue(out *resp.Writer) error {
 		if len(undone) > 0 && undone[0].index == i {
 			out.Raw(undone[0].reply)
 			undone = undone[1:]
+			ss.relearn(st.cmd, st.args)
 			continue
 		}
 		if st.refusal != nil {

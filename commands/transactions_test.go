@@ -144,8 +144,11 @@ func TestUnwatch(t *testing.T) {
 		}
 		c.want("+OK "+queued+" *1 +PONG", "MULTI", "PING", "EXEC")
 	}
-	// UNWATCH within MULTI is queued and comes too late.
+	// An EXEC that is refused forgets them too.
 	c := s.client()
+	c.want("+OK +OK -EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command +OK "+queued+" *1 +PONG",
+		"WATCH a", "SET a 1", "EXEC now", "MULTI", "PING", "EXEC")
+	// UNWATCH within MULTI is queued and comes too late.
 	c.want("+OK +OK "+queued, "WATCH a", "MULTI", "UNWATCH")
 	other.send("INCR a")
 	c.want("*-1", "EXEC")

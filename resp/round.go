@@ -36,21 +36,27 @@ func (r *round) join(s *Session) {
 	lead := !r.led
 	r.led = true
 	r.mu.Unlock()
-	if lead {
-		r.lead()
+	if lead && !r.lead() {
+		s.server.running.Go(func() { // stopped by a moment in which no session has replies
+			for !r.lead() {
+			}
+		})
 	}
 }
 
-// lead writes for everybody who has joined, until nobody has.
-func (r *round) lead() {
-	for {
+// maxLead is how often in a row a session leads before it goes back to its own client.
+const maxLead = 16
+
+// lead writes for everybody who has joined. It returns true when nobody has, and false when it ends its service.
+func (r *round) lead() (idle bool) {
+	for range maxLead {
 		runtime.Gosched() // whoever is ready executes its commands and joins
 		r.mu.Lock()
 		members := r.members
 		if len(members) == 0 {
 			r.led = false
 			r.mu.Unlock()
-			return
+			return true
 		}
 		r.members = r.spare[:0]
 		r.mu.Unlock()
@@ -65,6 +71,7 @@ func (r *round) lead() {
 		r.spare = members
 		r.mu.Unlock()
 	}
+	return false
 }
 
 // writeOut writes the replies as far as the socket takes them at once, leaves the rest to a goroutine, and gives the

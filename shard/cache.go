@@ -6,7 +6,7 @@ package shard
 type objectCache struct {
 	dbs    []map[string]*object
 	live   []int64 // by database: the cached objects that are not known to be absent
-	root   object // sentinel of the ring: root.next is the most recently used object
+	root   object  // sentinel of the ring: root.next is the most recently used object
 	bytes  int
 	budget int
 }

@@ -12,11 +12,15 @@ import (
 // durable, so that the tables never hold a commit which the log could still lose.
 type dataFS struct {
 	vfs.FS
-	beforeSync func() error
+	beforeTable func() // before a table is made; see flushGuard
+	beforeSync  func() error
 }
 
 // Create wraps new tables; every other file passes through.
 func (fs *dataFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if isTable(name) {
+		fs.beforeTable()
+	}
 	f, err := fs.FS.Create(name, category)
 	if err != nil || !isTable(name) {
 		return f, err

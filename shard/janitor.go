@@ -13,10 +13,11 @@ import (
 // transaction like any other, so replaying the log repeats it, and is bounded, so that no client waits long.
 
 const (
-	expireBatch   = 200 // keys that one round removes
-	clearBatch    = 500 // rows that one round clears one by one
-	buryDirect    = 128 // elements up to which a collection's rows are deleted with the key
-	rangeDeleteAt = 500 // elements from which a dead collection is cleared with one range deletion
+	expireBatch   = 200     // keys that one round removes
+	expireBytes   = 4 << 20 // length of their names after which it removes no further one
+	clearBatch    = 500     // rows that one round clears one by one
+	buryDirect    = 128     // elements up to which a collection's rows are deleted with the key
+	rangeDeleteAt = 500     // elements from which a dead collection is cleared with one range deletion
 )
 
 // bury gets rid of the rows of a collection whose key goes: a few at once, more by the janitor.
@@ -119,13 +120,16 @@ func (s *Shard) clean(tx *Tx) (again time.Duration, err error) {
 	tx.Begin(MaskOf(s.ordinal))
 	defer tx.End()
 	more, err := s.expire(tx.nowMs)
-	if err == nil && s.graves {
-		err = s.clearGraves()
-	}
 	if err == nil {
-		err = tx.Commit()
+		err = tx.Commit() // what expired may leave graves, which are looked for among committed rows
+	}
+	if err == nil && s.graves {
+		if err = s.clearGraves(); err == nil {
+			err = tx.Commit()
+		}
 	}
 	if err != nil {
+		s.nextDeadlineMs, s.expiredToMs, s.graves = 0, 0, true // what was found may have been undone
 		return time.Second, err
 	}
 	if s.graves || more {
@@ -134,7 +138,9 @@ func (s *Shard) clean(tx *Tx) (again time.Duration, err error) {
 	if s.nextDeadlineMs == math.MaxInt64 {
 		return time.Hour, nil
 	}
-	return max(interval, time.Duration(s.nextDeadlineMs-tx.nowMs)*time.Millisecond), nil
+	// The earliest deadline can be further away than a Duration reaches.
+	wait := min(s.nextDeadlineMs-tx.nowMs, time.Hour.Milliseconds())
+	return max(interval, time.Duration(wait)*time.Millisecond), nil
 }
 
 // expire removes up to expireBatch keys whose deadline has passed, and finds the next deadline.
@@ -147,18 +153,19 @@ func (s *Shard) expire(nowMs int64) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	next := int64(math.MaxInt64)
+	next, size := int64(math.MaxInt64), 0
 	for ok := it.First(); ok; ok = it.Next() {
 		at, _, _ := splitDeadlineKey(it.Key())
 		if at > nowMs {
 			next = at
 			break
 		}
-		if len(due) == expireBatch {
+		if len(due) == expireBatch || size > expireBytes {
 			next, more = at, true
 			break
 		}
 		due = append(due, append([]byte(nil), it.Key()...))
+		size += len(it.Key())
 	}
 	if err := s.finish(it); err != nil {
 		return false, err

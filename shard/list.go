@@ -399,7 +399,7 @@ func (l List) Remove(count int64, val []byte) (n int64, err error) {
 	}
 	end, limit := Head, count
 	if count < 0 {
-		end, limit = Tail, -count
+		end, limit = Tail, max(-count, 0) // the least count has no opposite, and means all
 	}
 	var gone []int64
 	err = s.walk(o, end, func(it listItem) bool {

@@ -176,6 +176,13 @@ func (l *commitLog) trim(durable func(shard uint16) uint64) error {
 	return nil
 }
 
+// trimmable tells whether there is a segment that trim may remove once the shards have its commits on disk.
+func (l *commitLog) trimmable() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.segments) > 0
+}
+
 func (l *commitLog) segmentPath(number uint64) string {
 	return l.opts.FS.PathJoin(l.opts.Dir, fmt.Sprintf("%010d%s", number, logSuffix))
 }

@@ -62,7 +62,8 @@ type object struct {
 
 	stored bool // a metadata row exists on disk
 	dirty  bool
-	bytes  int // what the cache has charged for it
+	turn   uint64 // when the object was last made dirty, counted while somebody waits on the shard; see gatherReady
+	bytes  int    // what the cache has charged for it
 
 	prev, next *object // the cache's list, most recently used first
 }

@@ -190,8 +190,9 @@ func (t Set) draw(n int) ([][]byte, error) {
 	if err != nil || total == 0 || n <= 0 {
 		return nil, err
 	}
+	n = int(min(int64(n), total))
 	if int64(n)*drawAllShare >= total && (total <= cacheWholeLimit || n > 1) {
-		return t.drawFromAll(min(int64(n), total), total)
+		return t.drawFromAll(int64(n), total)
 	}
 	drawn := make([][]byte, 0, n)
 	seen := make(map[string]struct{}, n)

@@ -32,6 +32,7 @@ type Shard struct {
 	expiredToMs    int64
 	graves         bool
 	watches        map[watchKey][]*Watch
+	queues         map[waitKey]*waitQueue
 
 	// The transaction in progress.
 
@@ -40,6 +41,7 @@ type Shard struct {
 	before     shardState // the state to return to on abort; valid while touched
 	touched    bool
 	tooBig     bool          // the batch has reached maxTransaction
+	ready      []*waitQueue  // made ready by the commit that is being applied
 	wiped      bool          // a database was emptied: aborting has to forget the whole cache
 	overlay    *pebble.Batch // an indexed copy of batch, for iterators; see reader
 	overlayLen int
@@ -65,8 +67,12 @@ type keyspace struct {
 
 const stateVersion = 1
 
+// firstSpace is the first keyspace id that is given to a database which was emptied. Those below are the databases' first
+// ones, so that raising their number can't give a new database an id that is in use.
+const firstSpace = 1 << 16
+
 func newShardState(databases int) shardState {
-	st := shardState{nextID: 1, nextSpace: uint32(databases), spaces: make([]keyspace, databases)}
+	st := shardState{nextID: 1, nextSpace: firstSpace, spaces: make([]keyspace, databases)}
 	for i := range st.spaces {
 		st.spaces[i].id = uint32(i)
 	}
@@ -132,6 +138,9 @@ func (s *Shard) modify(o *object) {
 		s.touch()
 		o.dirty = true
 		s.dirty = append(s.dirty, o)
+		if len(s.queues) > 0 {
+			o.turn = s.store.turns.Add(1)
+		}
 	}
 }
 
@@ -382,6 +391,9 @@ func (s *Shard) apply(pos uint64) error {
 		o.settle()
 		if len(s.watches) > 0 {
 			s.notifyWatches(o.db, o.key)
+		}
+		if len(s.queues) > 0 {
+			s.noteReady(o)
 		}
 		s.cache.charge(o)
 	}

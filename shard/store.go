@@ -35,6 +35,8 @@ type Placement struct {
 // Placer tells the store where keys live. It must be deterministic and safe for concurrent use.
 type Placer interface {
 	Place(db int, key []byte) (Placement, error)
+	// Partitioned lists the keys of the database that are placed in fragments.
+	Partitioned(db int) [][]byte
 	Home(element []byte) int
 }
 
@@ -93,6 +95,7 @@ type Store struct {
 	cache      *pebble.Cache
 	fileCache  *pebble.FileCache
 	failure    atomic.Pointer[error]
+	turns      atomic.Uint64 // see object.turn
 	flushed    chan struct{} // tells the trimmer that a shard was flushed or the log is long; capacity 1
 	stop       chan struct{}
 	goroutines sync.WaitGroup // the trimmer and the shards' janitors, ended by stop
@@ -319,8 +322,9 @@ const (
 // pebbleOptions departs from Pebble's defaults where they were measured to hurt: larger memtables, a later
 // start of L0 compactions, bloom filters. There is no WAL: the store's own log stands in for it (ADR 0002).
 func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
+	guard := &flushGuard{store: st, shard: s.name}
 	o := &pebble.Options{
-		FS:                          &dataFS{FS: st.fs, beforeSync: st.syncLog},
+		FS:                          &dataFS{FS: st.fs, beforeTable: guard.pause, beforeSync: st.syncLog},
 		Cache:                       st.cache,
 		FileCache:                   st.fileCache,
 		FormatMajorVersion:          pebble.FormatTableFormatV6,
@@ -333,8 +337,8 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 		MaxOpenFiles:                fileCacheSize,
 		Logger:                      &pebbleLogger{logger: st.logger, shard: s.name, fatal: st.opts.Fatal},
 		EventListener: &pebble.EventListener{
-			FlushEnd:        func(pebble.FlushInfo) { st.nudgeTrimmer() },
-			BackgroundError: func(err error) { st.logger.Error("background error", "shard", s.name, "err", err) },
+			FlushEnd:        guard.flushEnded,
+			BackgroundError: guard.backgroundError,
 		},
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
@@ -505,7 +509,8 @@ func (st *Store) trim() error {
 	if err := st.log.trim(func(shard uint16) uint64 { return durable[shard] }); err != nil {
 		return err
 	}
-	if st.log.size() <= st.opts.LogMax {
+	// A flush is of no use to the file that is being written: one great commit may make it longer than LogMax.
+	if st.log.size() <= st.opts.LogMax || !st.log.trimmable() {
 		return nil
 	}
 	for _, s := range st.shards {

@@ -28,6 +28,10 @@ func (p testPlacer) Place(_ int, key []byte) (Placement, error) {
 	return Placement{Shard: p.Home(key)}, nil
 }
 
+func (p testPlacer) Partitioned(int) [][]byte {
+	return [][]byte{[]byte("part:h"), []byte("part:s"), []byte("part:z")}
+}
+
 func (p testPlacer) Home(element []byte) int {
 	h := fnv.New32a()
 	h.Write(element)

@@ -31,6 +31,7 @@ type Tx struct {
 	wanted Mask
 	parts  []logPart
 	frame  logScratch
+	ready  []*waitQueue // what the Commit in progress has to serve
 }
 
 // NewTx returns a transaction that holds nothing yet.
@@ -75,19 +76,29 @@ func (tx *Tx) shard(ordinal int) (*Shard, error) {
 
 // Commit makes everything that the transaction changed since Begin or the last Commit visible and hands it to
 // the log, as one record. The locks stay. What it did is acknowledged only when Store.Wait returns for the
-// position that End yields. When Commit fails, nothing of the transaction is left.
+// position that End yields. When Commit fails, nothing of the transaction is left. Those who wait for what has
+// been committed are served before Commit returns, each by a record of its own.
 func (tx *Tx) Commit() error {
+	err := tx.commit()
+	if err == nil && len(tx.ready) > 0 {
+		tx.serveReady()
+	}
+	return err
+}
+
+// commit is Commit without the service.
+func (tx *Tx) commit() error {
 	tx.parts = tx.parts[:0]
 	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
 		s := tx.store.shards[n]
 		if !s.touched {
 			continue
 		}
-		if s.tooBig {
+		tx.parts = append(tx.parts, s.prepare())
+		if s.tooBig { // in prepare at the latest, which adds the metadata and with it the strings
 			tx.Abort()
 			return ErrTooBig
 		}
-		tx.parts = append(tx.parts, s.prepare())
 	}
 	if len(tx.parts) == 0 {
 		return nil
@@ -102,6 +113,7 @@ func (tx *Tx) Commit() error {
 			return tx.store.fail(err)
 		}
 	}
+	tx.gatherReady()
 	return nil
 }
 

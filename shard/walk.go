@@ -129,21 +129,35 @@ func (s *Shard) scanFragment(o *object, from uint32, count int, fn func(name, va
 
 // Size counts the database's keys, those included that have expired and are not removed yet.
 func (d DB) Size() (int64, error) {
-	return d.sum(func(ks keyspace) int64 { return ks.keys })
+	return d.sum(func(ks keyspace) int64 { return ks.keys }, func(*object) bool { return true })
 }
 
 // Expires counts the database's keys that have a deadline.
 func (d DB) Expires() (int64, error) {
-	return d.sum(func(ks keyspace) int64 { return ks.expires })
+	return d.sum(func(ks keyspace) int64 { return ks.expires }, func(o *object) bool { return o.expireAt != 0 })
 }
 
-func (d DB) sum(of func(keyspace) int64) (n int64, err error) {
+// sum adds up what the shards count, which for a partitioned key is every fragment that counts, and takes it as one.
+func (d DB) sum(of func(keyspace) int64, counts func(*object) bool) (n int64, err error) {
 	for ordinal := range d.tx.store.shards {
 		s, err := d.tx.shard(ordinal)
 		if err != nil {
 			return 0, err
 		}
 		n += of(s.state.spaces[d.n])
+	}
+	for _, key := range d.tx.store.placer.Partitioned(d.n) {
+		var found int64
+		err := d.fragments(key, func(_ *Shard, o *object) error {
+			if o.kind != KindNone && counts(o) {
+				found++
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		n -= max(found-1, 0)
 	}
 	return n, nil
 }
@@ -198,10 +212,16 @@ func (d DB) scanKeys(ordinal int, from uint32, count int, fn func(key []byte, ki
 		if err != nil {
 			return 0, 0, errors.Join(s.readError(err), s.finish(it))
 		}
-		if expireAt != 0 && expireAt <= d.tx.nowMs || !d.firstFragment(ordinal, name) {
+		if expireAt != 0 && expireAt <= d.tx.nowMs {
 			continue
 		}
-		fn(name, kind)
+		first, err := d.firstFragment(ordinal, name)
+		if err != nil {
+			return 0, 0, errors.Join(err, s.finish(it))
+		}
+		if first {
+			fn(name, kind)
+		}
 	}
 	return visited, stopped, s.finish(it)
 }
@@ -226,18 +246,18 @@ func (d DB) openKeys(ordinal int, from uint32) (*pebble.Iterator, *Shard, error)
 
 // firstFragment tells whether no shard of lower order has a fragment of the key, so that a partitioned key is
 // reported once. Other keys have one shard.
-func (d DB) firstFragment(ordinal int, key []byte) bool {
+func (d DB) firstFragment(ordinal int, key []byte) (bool, error) {
 	p, err := d.tx.store.placer.Place(d.n, key)
 	if err != nil || !p.Partitioned {
-		return true
+		return true, nil // a key that can't be placed any more is still there
 	}
 	for n := range ordinal {
 		_, o, err := d.at(n, key)
 		if err != nil || o.kind != KindNone {
-			return false
+			return false, err
 		}
 	}
-	return true
+	return true, nil
 }
 
 // decodeHead reads the kind and the deadline of a metadata row.
@@ -289,7 +309,7 @@ func (d DB) randomKeyAt(ordinal int) ([]byte, error) {
 	from := d.tx.store.rand.Uint32()
 	for _, from := range []uint32{from, 0} { // past the last hash it goes on with the first
 		_, _, err := d.scanKeys(ordinal, from, randomKeyWindow, func(key []byte, _ Kind) {
-			found = append(found, append([]byte(nil), key...))
+			found = append(found, append([]byte{}, key...)) // not nil, even if the key is empty
 		})
 		if err != nil {
 			return nil, err

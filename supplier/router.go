@@ -184,6 +184,14 @@ func (r *Router) Route(db int, key []byte) Route {
 	return Route{Shard: r.bucket(r.hashed(key))}
 }
 
+// PartitionedKeys lists the keys of a database whose Route is Partitioned.
+func (r *Router) PartitionedKeys(db int) [][]byte {
+	if uint(db) < uint(len(r.pins)) && r.pins[db] >= 0 {
+		return nil
+	}
+	return [][]byte{[]byte(tasksKey), []byte(resultsKey), []byte(tasksTTLKey)}
+}
+
 // Home is the shard of a task's own rows. An id that carries the ordinal of a
 // shard is at home there, also on a named shard, so that the whole life
 // of a task stays on its queue's shard; any other id is hashed over the default

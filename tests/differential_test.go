@@ -93,12 +93,12 @@ func (d *duel) differ(what string, args []string, a, b []byte) error {
 }
 
 // related reports whether the command has a key among args or concerns all keys; in a transaction's context also
-// whether it begins or ends one.
+// whether it begins or ends one or decides on its fate.
 func (c *sent) related(args []string, transaction bool) bool {
 	switch strings.ToUpper(c.args[0]) {
 	case "FLUSHALL", "FLUSHDB", "SELECT":
 		return true
-	case "MULTI", "EXEC", "DISCARD":
+	case "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH":
 		return transaction
 	}
 	return slices.ContainsFunc(c.args[1:], func(arg string) bool {
@@ -332,7 +332,7 @@ func checkReached(t *testing.T, accepted map[string]int) {
 // TestDifferential sends the same random commands to redis-server and to the server under test and wants the same
 // replies and the same state. Against itself Redis must agree, or the test would be wrong.
 func TestDifferential(t *testing.T) {
-	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
+	eachTarget(t, shardedTargets(), func(t *testing.T, opts peer.Options) {
 		first := seed(t)
 		reference := peer.ForTest(t, peer.Options{Kind: peer.Redis})
 		if opts.Kind == peer.Redis {

@@ -29,8 +29,11 @@ func aloneScan(d *duel, s int, r *row, args []string) error {
 		return nil
 	}
 	cursor, size := 1, 1
-	if strings.EqualFold(args[0], "HSCAN") {
+	switch strings.ToUpper(args[0]) {
+	case "HSCAN", "ZSCAN":
 		cursor, size = 2, 2
+	case "SSCAN":
+		cursor = 2
 	}
 	if args[cursor] != "0" {
 		return nil // accepted on both sides; where such a cursor begins is each server's own matter
@@ -59,6 +62,9 @@ func scanOn(c *peer.Conn, args []string, cursor, size int, raw []byte) ([]string
 		if len(reply.Elems) != 2 || len(reply.Elems[1].Elems)%size != 0 {
 			return nil, fmt.Errorf("not a scan's reply: %q", raw)
 		}
+		if strings.EqualFold(args[0], "ZSCAN") {
+			unifyScores(reply.Elems[1].Elems)
+		}
 		found = append(found, groups(reply.Elems[1].Elems, size)...)
 		args[cursor] = reply.Elems[0].Str
 		if args[cursor] == "0" {
@@ -70,6 +76,15 @@ func scanOn(c *peer.Conn, args []string, cursor, size int, raw []byte) ([]string
 		}
 	}
 	return nil, fmt.Errorf("the scan did not end after %d calls", scanLimit)
+}
+
+// unifyScores writes every score in one form: in ZSCAN alone Redis' form depends on how it stores the sorted set.
+func unifyScores(pairs []peer.Reply) {
+	for i := 1; i < len(pairs); i += 2 {
+		if score, err := strconv.ParseFloat(pairs[i].Str, 64); err == nil {
+			pairs[i].Str = strconv.FormatFloat(score, 'g', -1, 64)
+		}
+	}
 }
 
 // members asks a side's admin connection for a set; empty for a key of another type.
@@ -93,6 +108,40 @@ func aloneRandom(d *duel, s int, r *row, args []string) error {
 	}
 	_, err = d.random(s, args, raw, nil)
 	return err
+}
+
+// aloneRandomKey wants a key that exists from each side, or from both none.
+func aloneRandomKey(d *duel, s int, r *row, args []string) error {
+	raw, err := d.exchange(s, r, args)
+	if err != nil {
+		return err
+	}
+	wrong := func(why string) error {
+		return d.differ(fmt.Sprintf("%q: %s", args, why), args, raw[0], raw[1])
+	}
+	for i, side := range d.sides {
+		reply, err := peer.Parse(raw[i])
+		if err != nil {
+			return wrong(err.Error())
+		}
+		if reply.Kind != '$' || reply.Null {
+			if !bytes.Equal(raw[0], raw[1]) {
+				return wrong("not the same")
+			}
+			return nil
+		}
+		found, err := side.admin.Call("SELECT", strconv.Itoa(d.sessions[s].db))
+		if err == nil {
+			found, err = side.admin.Call("EXISTS", reply.Str)
+		}
+		if err != nil {
+			return err
+		}
+		if found.Str != "1" {
+			return wrong(side.name + " gave a key that it does not have")
+		}
+	}
+	return nil
 }
 
 // alonePop compares a command that takes random members, then makes the second server give up what the first gave.

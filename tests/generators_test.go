@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,11 +14,13 @@ import (
 // cursor names a duel of its own instead.
 
 // family is a group of commands that prefer the same keys, so that they often meet a value of their own type; a
-// quarter of the time they take any key, so that types collide.
+// quarter of the time they take any plain key, so that types collide.
 type family struct {
 	name string
 	keys []string
 	rows []row
+	// bound keeps the commands to the family's own keys.
+	bound bool
 }
 
 // row is one command.
@@ -37,6 +40,8 @@ type row struct {
 type gen struct {
 	rng  *rand.Rand
 	keys []string // what the present family prefers
+	// bound says that it takes no others.
+	bound bool
 }
 
 // argsOf draws some arguments.
@@ -47,9 +52,26 @@ func (g *gen) pick(from []string) string { return from[g.rng.IntN(len(from))] }
 func (g *gen) chance(percent int) bool { return g.rng.IntN(100) < percent }
 
 // pools of arguments.
-func allKeys() []string {
-	return []string{"l1", "l2", "h1", "h2", "s1", "s2", "z1", "z2", "n1", "n2", "", "k\r\n\x00\xff"}
+
+// plainKeys take values of all types. Those with a tag and those of the queue lie on shards of their own.
+func plainKeys() []string {
+	return []string{"l1", "l2", "h1", "h2", "s1", "s2", "z1", "z2", "n1", "n2", "", "k\r\n\x00\xff",
+		"{a}l", "{a}s", "{b}s", "{b}z", "{c}n", pendingKey, renderKey}
 }
+
+// Lists of the queue; the static supplier of the tests puts each on a shard of its own.
+const (
+	pendingKey = "codeq:q:generate_master:pending:0"
+	renderKey  = "codeq:q:render:acme:pending:0"
+)
+
+// boundKeys hold only what one family puts there: the partitioned keys take one type, and ranges by name mean something
+// only where all scores are the same.
+func boundKeys() []string {
+	return []string{"codeq:tasks", "codeq:results", "codeq:tasks:ttl", "x1", "x2"}
+}
+
+func allKeys() []string { return append(plainKeys(), boundKeys()...) }
 
 func values() []string {
 	return []string{"a", "b", "c", "1", "2", "3", "-1", "10", "1.5", "", "x\r\n\x00y", strings.Repeat("long", 40),
@@ -57,7 +79,7 @@ func values() []string {
 }
 
 func integers() []string {
-	return []string{"0", "1", "2", "3", "-1", "-2", "-3", "5", "100", "-100"}
+	return []string{"0", "1", "2", "3", "-1", "-2", "-3", "5", "100", "-100", "-0"}
 }
 
 func scores() []string {
@@ -65,9 +87,16 @@ func scores() []string {
 		"12345678901234567890", "0.30000000000000004"}
 }
 
-// junk is what no command expects. It has no number that would make a key expire within a test.
+// addends are what may be added to a number with a fraction, exact in binary and not.
+func addends() []string {
+	return []string{"0", "1", "-1", "1.5", "0.1", "-0.1", "0.2", "3.0", "1e2", "5e-3", "1e17", "0.30000000000000004",
+		"-1e-5", "inf", "1e400", " 1", "0x10", "1e"}
+}
+
+// junk is what no command expects. It has no number that would make a key expire within a test, and no -0, which as a
+// score has two forms in Redis.
 func junk() []string {
-	return []string{"", "abc", "1.5", "1e3", "nan", "inf", "+5", " 7", "007", "-0", "0x1A", "9223372036854775807",
+	return []string{"", "abc", "1.5", "1e3", "nan", "inf", "+5", " 7", "007", "0x1A", "9223372036854775807",
 		"9223372036854775808", "-9223372036854775808", "18446744073709551616", "(1", "[a", "*", "NX", "\x00", "LIMIT"}
 }
 
@@ -75,15 +104,32 @@ func junk() []string {
 func none(*gen) []string { return nil }
 
 func key(g *gen) []string {
-	if g.chance(75) {
+	if g.bound || g.chance(75) {
 		return []string{g.pick(g.keys)}
 	}
-	return []string{g.pick(allKeys())}
+	return []string{g.pick(plainKeys())}
 }
+
+// expiring is for deadlines, which a partitioned key has in fragments: see docs/compatibility.md.
+func expiring(g *gen) []string { return []string{g.pick(append(plainKeys(), "x1", "x2"))} }
+
+// anyKey is for commands that leave the type and the scores of a key as they are, or remove it.
+func anyKey(g *gen) []string { return []string{g.pick(allKeys())} }
 
 func value(g *gen) []string   { return []string{g.pick(values())} }
 func integer(g *gen) []string { return []string{g.pick(integers())} }
 func score(g *gen) []string   { return []string{g.pick(scores())} }
+func addend(g *gen) []string  { return []string{g.pick(addends())} }
+
+// counted takes some keys with their number before them, which is now and then wrong.
+func counted(g *gen) []string {
+	n := 1 + g.rng.IntN(3)
+	number := strconv.Itoa(n)
+	if g.chance(8) {
+		number = g.pick([]string{"0", "-1", "abc", "99", ""})
+	}
+	return append([]string{number}, many(n, n, key)(g)...)
+}
 
 // oneOf takes one of the words; a word with spaces becomes several arguments.
 func oneOf(words ...string) argsOf {
@@ -135,7 +181,7 @@ func (g *gen) recase(name string) string {
 
 // draw makes a command of the row: sometimes too short, too long or with junk in the place of an argument.
 func (g *gen) draw(f *family, r *row) []string {
-	g.keys = f.keys
+	g.keys, g.bound = f.keys, f.bound
 	args := append([]string{g.recase(strings.Fields(r.name)[0])}, strings.Fields(r.name)[1:]...)
 	args = append(args, r.args(g)...)
 	switch fault := g.rng.IntN(100); {
@@ -160,6 +206,7 @@ var (
 	existence = maybe(30, oneOf("NX", "XX", "xx", "BAD", "NX XX", "GT LT", "NX GT"))
 	limit     = maybe(30, oneOf("LIMIT 0 2", "LIMIT 1 1", "LIMIT 0 -1", "LIMIT -1 2", "LIMIT 0", "LIMIT a b", "limit 2 5"))
 	bound     = oneOf("-inf", "+inf", "0", "1", "2", "(1", "(2.25", "1.5", "(", "abc", "[a", "nan", "3")
+	count     = maybe(40, oneOf("COUNT 1", "COUNT 2", "count 10", "COUNT 0", "COUNT -1", "COUNT x", "COUNT", "BAD 1"))
 	withScore = maybe(40, oneOf("WITHSCORES", "withscores", "WITHSCORE"))
 	patterns  = oneOf("*", "l*", "?1", "[ls]*", "[^l]1", `\l1`, "*1", "h[12]", "[a-", "**", "l1")
 )
@@ -168,15 +215,27 @@ var (
 func families() []family {
 	return []family{
 		serverFamily(), keysFamily(), stringsFamily(), listsFamily(), hashesFamily(), setsFamily(), zsetsFamily(),
-		transactionsFamily(), scriptsFamily(),
+		namesFamily(), transactionsFamily(), scriptsFamily(),
+		partitioned(hashesFamily(), "codeq:tasks", "codeq:results", "h1"),
+		partitioned(zsetsFamily(), "codeq:tasks:ttl", "codeq:tasks:ttl", "z1"),
 	}
+}
+
+// partitioned sends a family's commands to keys that are spread over the shards, and to one plain key for those that
+// take two. They come half as often as on plain keys.
+func partitioned(f family, keys ...string) family {
+	rows := slices.Clone(f.rows)
+	for i := range rows {
+		rows[i].weight = (rows[i].weight + 1) / 2
+	}
+	return family{name: "partitioned " + f.name, keys: keys, rows: rows, bound: true}
 }
 
 // unknownCommand is what no server knows.
 const unknownCommand = "NOSUCH"
 
 func serverFamily() family {
-	return family{"server", allKeys(), []row{
+	return family{name: "server", keys: plainKeys(), rows: []row{
 		{name: "PING", weight: 2, args: maybe(50, value), equal: exact},
 		{name: "ECHO", weight: 2, args: value, equal: exact},
 		{name: "SELECT", weight: 4, args: oneOf("0", "0", "0", "1", "2", "16", "-1", "x", "0x1"), equal: exact},
@@ -188,22 +247,27 @@ func serverFamily() family {
 }
 
 func keysFamily() family {
-	return family{"keys", allKeys(), []row{
-		{name: "DEL", weight: 8, args: many(1, 3, key), equal: exact},
-		{name: "UNLINK", weight: 3, args: many(1, 3, key), equal: exact},
-		{name: "EXISTS", weight: 3, args: many(1, 3, key), equal: exact},
-		{name: "TYPE", weight: 4, args: key, equal: exact},
+	return family{name: "keys", keys: plainKeys(), rows: []row{
+		{name: "DEL", weight: 8, args: many(1, 3, anyKey), equal: exact},
+		{name: "UNLINK", weight: 3, args: many(1, 3, anyKey), equal: exact},
+		{name: "EXISTS", weight: 3, args: many(1, 3, anyKey), equal: exact},
+		{name: "TYPE", weight: 4, args: anyKey, equal: exact},
 		{name: "KEYS", weight: 3, args: patterns, equal: unordered},
 		{name: "SCAN", weight: 4, args: seq(oneOf("0", "0", "0", "0", "abc", "-1"), scanOptions, maybe(20,
 			oneOf("TYPE string", "TYPE hash", "TYPE nosuch", "TYPE"))), alone: aloneScan},
 		{name: "RENAME", weight: 5, args: seq(key, key), equal: exact},
-		{name: "EXPIRE", weight: 5, args: seq(key, seconds, existence), equal: exact, fixed: true},
-		{name: "PEXPIRE", weight: 3, args: seq(key, millis, existence), equal: exact, fixed: true},
-		{name: "EXPIREAT", weight: 3, args: seq(key, unixSecs, condition), equal: exact, fixed: true},
-		{name: "PEXPIREAT", weight: 3, args: seq(key, unixMs, condition), equal: exact, fixed: true},
-		{name: "TTL", weight: 4, args: key, equal: within(2)},
-		{name: "PTTL", weight: 4, args: key, equal: within(2000)},
-		{name: "PERSIST", weight: 3, args: key, equal: exact},
+		{name: "EXPIRE", weight: 5, args: seq(expiring, seconds, existence), equal: exact, fixed: true},
+		{name: "PEXPIRE", weight: 3, args: seq(expiring, millis, existence), equal: exact, fixed: true},
+		{name: "EXPIREAT", weight: 3, args: seq(expiring, unixSecs, condition), equal: exact, fixed: true},
+		{name: "PEXPIREAT", weight: 3, args: seq(expiring, unixMs, condition), equal: exact, fixed: true},
+		{name: "TOUCH", weight: 2, args: many(1, 3, anyKey), equal: exact},
+		{name: "RANDOMKEY", weight: 2, args: none, alone: aloneRandomKey},
+		{name: "RENAMENX", weight: 4, args: seq(key, key), equal: exact},
+		{name: "TTL", weight: 4, args: anyKey, equal: within(2)},
+		{name: "PTTL", weight: 4, args: anyKey, equal: within(2000)},
+		{name: "EXPIRETIME", weight: 3, args: anyKey, equal: within(2)},
+		{name: "PEXPIRETIME", weight: 3, args: anyKey, equal: within(2000)},
+		{name: "PERSIST", weight: 3, args: anyKey, equal: exact},
 	}}
 }
 
@@ -213,7 +277,9 @@ var scanOptions = seq(maybe(40, oneOf("MATCH *", "MATCH l*", "match [a-c]", "MAT
 func stringsFamily() family {
 	setOption := oneOf("NX", "XX", "GET", "KEEPTTL", "EX 1000", "PX 1000000", "EXAT 4102444800", "PXAT 4102444800000",
 		"EX 0", "EX", "PX abc", "NX XX", "EX 1000 PX 1000000", "KEEPTTL EX 1000", "nx get", "BAD")
-	return family{"strings", []string{"n1", "n2", "l1"}, []row{
+	getOption := oneOf("PERSIST", "persist", "EX 1000", "PX 1000000", "EXAT 4102444800", "PXAT 4102444800000", "EXAT 1",
+		"PXAT 1", "EX 0", "PX -1", "EX", "EX abc", "EX 9223372036854775807", "KEEPTTL", "BAD")
+	return family{name: "strings", keys: []string{"n1", "n2", "{c}n", "l1"}, rows: []row{
 		{name: "GET", weight: 8, args: key, equal: exact},
 		{name: "SET", weight: 12, args: seq(key, value, maybe(40, many(1, 2, setOption))), equal: exact, fixed: true},
 		{name: "SETEX", weight: 3, args: seq(key, seconds, value), equal: exact, fixed: true},
@@ -223,12 +289,26 @@ func stringsFamily() family {
 		{name: "INCR", weight: 6, args: key, equal: exact},
 		{name: "INCRBY", weight: 4, args: seq(key, integer), equal: exact},
 		{name: "DECR", weight: 4, args: key, equal: exact},
+		{name: "DECRBY", weight: 2, args: seq(key, integer), equal: exact},
+		{name: "INCRBYFLOAT", weight: 5, args: seq(key, addend), equal: exact},
+		{name: "PSETEX", weight: 2, args: seq(key, millis, value), equal: exact, fixed: true},
+		{name: "GETSET", weight: 3, args: seq(key, value), equal: exact},
+		{name: "GETDEL", weight: 3, args: key, equal: exact},
+		{name: "GETEX", weight: 5, args: seq(key, maybe(60, many(1, 2, getOption))), equal: exact, fixed: true},
+		{name: "APPEND", weight: 4, args: seq(key, value), equal: exact},
+		{name: "STRLEN", weight: 3, args: key, equal: exact},
+		{name: "GETRANGE", weight: 4, args: seq(key, integer, integer), equal: exact},
+		{name: "SUBSTR", weight: 1, args: seq(key, integer, integer), equal: exact},
+		{name: "SETRANGE", weight: 4, args: seq(key, integer, value), equal: exact},
+		{name: "MSETNX", weight: 3, args: many(1, 2, seq(key, value)), equal: exact},
 	}}
 }
 
 func listsFamily() family {
 	end := oneOf("LEFT", "RIGHT", "left", "MIDDLE")
-	return family{"lists", []string{"l1", "l2"}, []row{
+	posOption := oneOf("RANK 1", "RANK 2", "RANK -1", "RANK -2", "RANK 0", "COUNT 0", "COUNT 2", "COUNT -1", "MAXLEN 0",
+		"MAXLEN 3", "MAXLEN -1", "rank x", "COUNT", "BAD 1")
+	return family{name: "lists", keys: []string{"l1", "l2", "{a}l", pendingKey, renderKey}, rows: []row{
 		{name: "LPUSH", weight: 12, args: seq(key, many(1, 4, value)), equal: exact},
 		{name: "RPUSH", weight: 12, args: seq(key, many(1, 4, value)), equal: exact},
 		{name: "LPOP", weight: 6, args: seq(key, maybe(30, integer)), equal: exact},
@@ -237,13 +317,20 @@ func listsFamily() family {
 		{name: "LRANGE", weight: 6, args: seq(key, integer, integer), equal: exact},
 		{name: "LINDEX", weight: 4, args: seq(key, integer), equal: exact},
 		{name: "LREM", weight: 6, args: seq(key, integer, value), equal: exact},
+		{name: "LPUSHX", weight: 3, args: seq(key, many(1, 3, value)), equal: exact},
+		{name: "RPUSHX", weight: 3, args: seq(key, many(1, 3, value)), equal: exact},
+		{name: "LSET", weight: 5, args: seq(key, integer, value), equal: exact},
+		{name: "LINSERT", weight: 5, args: seq(key, oneOf("BEFORE", "AFTER", "after", "BAD"), value, value), equal: exact},
+		{name: "LTRIM", weight: 3, args: seq(key, integer, integer), equal: exact},
+		{name: "LPOS", weight: 5, args: seq(key, value, many(0, 3, posOption)), equal: exact},
+		{name: "LMPOP", weight: 5, args: seq(counted, end, count), equal: exact},
 		{name: "RPOPLPUSH", weight: 4, args: seq(key, key), equal: exact},
 		{name: "LMOVE", weight: 5, args: seq(key, key, end, end), equal: exact},
 	}}
 }
 
 func hashesFamily() family {
-	return family{"hashes", []string{"h1", "h2"}, []row{
+	return family{name: "hashes", keys: []string{"h1", "h2"}, rows: []row{
 		{name: "HSET", weight: 12, args: seq(key, many(1, 3, seq(value, value))), equal: exact},
 		{name: "HGET", weight: 4, args: seq(key, value), equal: exact},
 		{name: "HMGET", weight: 4, args: seq(key, many(1, 4, value)), equal: exact},
@@ -252,17 +339,34 @@ func hashesFamily() family {
 		{name: "HLEN", weight: 3, args: key, equal: exact},
 		{name: "HGETALL", weight: 5, args: key, equal: pairs},
 		{name: "HINCRBY", weight: 5, args: seq(key, value, integer), equal: exact},
+		{name: "HMSET", weight: 3, args: seq(key, many(1, 3, seq(value, value))), equal: exact},
+		{name: "HSETNX", weight: 4, args: seq(key, value, value), equal: exact},
+		{name: "HKEYS", weight: 3, args: key, equal: unordered},
+		{name: "HVALS", weight: 3, args: key, equal: unordered},
+		{name: "HSTRLEN", weight: 3, args: seq(key, value), equal: exact},
+		{name: "HINCRBYFLOAT", weight: 5, args: seq(key, value, addend), equal: exact},
 		{name: "HSCAN", weight: 4, args: seq(key, oneOf("0", "0", "0", "x"), scanOptions), alone: aloneScan},
 	}}
 }
 
 func setsFamily() family {
-	return family{"sets", []string{"s1", "s2"}, []row{
+	return family{name: "sets", keys: []string{"s1", "s2", "{a}s", "{b}s"}, rows: []row{
 		{name: "SADD", weight: 14, args: seq(key, many(1, 4, value)), equal: exact},
 		{name: "SREM", weight: 5, args: seq(key, many(1, 3, value)), equal: exact},
 		{name: "SCARD", weight: 3, args: key, equal: exact},
 		{name: "SISMEMBER", weight: 4, args: seq(key, value), equal: exact},
 		{name: "SMEMBERS", weight: 5, args: key, equal: unordered},
+		{name: "SMISMEMBER", weight: 3, args: seq(key, many(1, 4, value)), equal: exact},
+		{name: "SMOVE", weight: 5, args: seq(key, key, value), equal: exact},
+		{name: "SINTER", weight: 4, args: many(1, 3, key), equal: unordered},
+		{name: "SUNION", weight: 4, args: many(1, 3, key), equal: unordered},
+		{name: "SDIFF", weight: 4, args: many(1, 3, key), equal: unordered},
+		{name: "SINTERSTORE", weight: 3, args: many(2, 4, key), equal: exact},
+		{name: "SUNIONSTORE", weight: 3, args: many(2, 4, key), equal: exact},
+		{name: "SDIFFSTORE", weight: 3, args: many(2, 4, key), equal: exact},
+		{name: "SINTERCARD", weight: 4, args: seq(counted, maybe(50,
+			oneOf("LIMIT 0", "LIMIT 1", "limit 2", "LIMIT -1", "LIMIT x", "LIMIT", "BAD 1"))), equal: exact},
+		{name: "SSCAN", weight: 3, args: seq(key, oneOf("0", "0", "0", "x"), scanOptions), alone: aloneScan},
 		{name: "SRANDMEMBER", weight: 5, args: seq(key, maybe(60, integer), maybe(3, value)), fixed: true, alone: aloneRandom},
 		{name: "SPOP", weight: 5, args: seq(key, maybe(50, integer)), fixed: true, alone: alonePop},
 	}}
@@ -270,10 +374,12 @@ func setsFamily() family {
 
 func zsetsFamily() family {
 	addOption := maybe(40, oneOf("NX", "XX", "GT", "LT", "CH", "INCR", "NX GT", "XX CH", "GT LT", "xx incr", "NX INCR"))
-	rangeOption := maybe(50, oneOf("REV", "BYSCORE", "BYLEX", "BYSCORE REV", "BYSCORE LIMIT 0 2", "LIMIT 0 1",
+	// BYLEX is in namesFamily: on members of different scores it means nothing.
+	rangeOption := maybe(50, oneOf("REV", "BYSCORE", "BYSCORE REV", "BYSCORE LIMIT 0 2", "LIMIT 0 1",
 		"WITHSCORES", "REV WITHSCORES", "BYLEX WITHSCORES", "BAD"))
+	numeric := oneOf("0", "-1", "1", "2", "-inf", "+inf", "(1", "[a")
 	lex := oneOf("-", "+", "[a", "(b", "[c", "0", "-1", "1", "2", "-inf", "+inf", "(1")
-	return family{"zsets", []string{"z1", "z2"}, []row{
+	return family{name: "zsets", keys: []string{"z1", "z2", "{b}z"}, rows: []row{
 		{name: "ZADD", weight: 16, args: seq(key, addOption, many(1, 3, seq(score, value))), equal: exact},
 		{name: "ZREM", weight: 5, args: seq(key, many(1, 3, value)), equal: exact},
 		{name: "ZCARD", weight: 3, args: key, equal: exact},
@@ -285,15 +391,42 @@ func zsetsFamily() family {
 		{name: "ZCOUNT", weight: 4, args: seq(key, bound, bound), equal: exact},
 		{name: "ZINCRBY", weight: 5, args: seq(key, score, value), equal: exact},
 		{name: "ZPOPMIN", weight: 5, args: seq(key, maybe(40, integer)), equal: exact},
+		{name: "ZPOPMAX", weight: 4, args: seq(key, maybe(40, integer)), equal: exact},
+		{name: "ZMPOP", weight: 4, args: seq(counted, oneOf("MIN", "MAX", "max", "MIDDLE"), count), equal: exact},
+		{name: "ZRANK", weight: 4, args: seq(key, value), equal: exact},
+		{name: "ZREVRANK", weight: 4, args: seq(key, value), equal: exact},
+		{name: "ZREVRANGE", weight: 4, args: seq(key, integer, integer, withScore), equal: exact},
+		{name: "ZREVRANGEBYSCORE", weight: 4, args: seq(key, bound, bound, withScore, limit), equal: exact},
+		{name: "ZREMRANGEBYRANK", weight: 3, args: seq(key, integer, integer), equal: exact},
+		{name: "ZRANGESTORE", weight: 5, args: seq(key, key, numeric, numeric, rangeOption), equal: exact},
+		{name: "ZSCAN", weight: 3, args: seq(key, oneOf("0", "0", "0", "x"), scanOptions), alone: aloneScan},
+	}}
+}
+
+// namesFamily has the ranges by name, on sorted sets whose members all have one score.
+func namesFamily() family {
+	name := oneOf("-", "+", "-", "+", "[a", "(a", "[b", "(b", "[c", "[1", "(1", "[3", "(x", "[", "(", "a", "0")
+	option := maybe(40, oneOf("REV", "LIMIT 0 2", "LIMIT 1 1", "LIMIT 0 -1", "LIMIT -1 2", "REV LIMIT 1 2", "WITHSCORES"))
+	same := func(g *gen) []string { return []string{"0", g.pick(values())} }
+	return family{name: "names", keys: []string{"x1", "x2"}, bound: true, rows: []row{
+		{name: "ZADD", weight: 8, args: seq(key, many(1, 5, same)), equal: exact, fixed: true},
+		{name: "ZRANGEBYLEX", weight: 5, args: seq(key, name, name, limit), equal: exact},
+		{name: "ZREVRANGEBYLEX", weight: 5, args: seq(key, name, name, limit), equal: exact},
+		{name: "ZLEXCOUNT", weight: 4, args: seq(key, name, name), equal: exact},
+		{name: "ZREMRANGEBYLEX", weight: 4, args: seq(key, name, name), equal: exact},
+		{name: "ZRANGE", weight: 4, args: seq(key, name, name, oneOf("BYLEX"), option), equal: exact},
+		{name: "ZRANGESTORE", weight: 4, args: seq(key, key, name, name, oneOf("bylex"), option), equal: exact},
+		{name: "ZREM", weight: 2, args: seq(key, many(1, 2, value)), equal: exact},
+		{name: "ZPOPMAX", weight: 1, args: seq(key, maybe(40, integer)), equal: exact},
 	}}
 }
 
 func transactionsFamily() family {
-	return family{"transactions", allKeys(), []row{
+	return family{name: "transactions", keys: plainKeys(), rows: []row{
 		{name: "MULTI", weight: 12, args: none, equal: exact},
 		{name: "EXEC", weight: 3, args: none, equal: exact},
 		{name: "DISCARD", weight: 2, args: none, equal: exact},
-		{name: "WATCH", weight: 8, args: many(1, 2, key), equal: exact},
+		{name: "WATCH", weight: 8, args: many(1, 2, anyKey), equal: exact},
 		{name: "UNWATCH", weight: 2, args: none, equal: exact},
 	}}
 }
@@ -318,9 +451,11 @@ func scriptsFamily() family {
 		n := 1 + g.rng.IntN(2)
 		return append([]string{strconv.Itoa(n)}, seq(many(n, n, key), many(0, 3, value))(g)...)
 	}
-	return family{"scripts", []string{"l1", "h1", "s1", "z1", "n1"}, []row{
+	return family{name: "scripts", keys: []string{"l1", "h1", "s1", "z1", "n1"}, rows: []row{
 		{name: "EVAL", weight: 25, args: seq(script, rest), equal: compiled, fixed: true},
 		{name: "EVALSHA", weight: 12, args: seq(digest, rest), equal: compiled, fixed: true},
+		{name: "EVAL_RO", weight: 6, args: seq(script, rest), equal: compiled, fixed: true},
+		{name: "EVALSHA_RO", weight: 4, args: seq(digest, rest), equal: compiled, fixed: true},
 		{name: "SCRIPT LOAD", weight: 4, args: script, equal: compiled},
 		{name: "SCRIPT EXISTS", weight: 3, args: many(1, 3, digest), equal: exact},
 		{name: "SCRIPT FLUSH", weight: 1, args: maybe(50, oneOf("ASYNC", "SYNC", "BAD")), equal: exact},

@@ -122,6 +122,11 @@ func plainTargets() []target {
 	return []target{redisTarget("everysec"), codeqTarget(4, "hash", "everysec")}
 }
 
+// shardedTargets are plainTargets and codeq with one shard, and with a supplier that places queues by name.
+func shardedTargets() []target {
+	return append(plainTargets(), codeqTarget(4, "static", "everysec"), codeqTarget(1, "hash", "everysec"))
+}
+
 // testTimeout ends the waits of one test, so that a server that hangs fails it with a message of its own.
 const testTimeout = 5 * time.Minute
 

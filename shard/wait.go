@@ -1,0 +1,455 @@
+package shard
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Waiting: a command that finds nothing at its keys is registered in a queue for each of them, and a commit that leaves
+// something there serves the queue, first come first served, before it lets go of the locks.
+//
+// A queue belongs to a key of a database and a kind: only a list serves BLPOP, so those who wait for a list never stand in
+// the way of those who wait for a sorted set. Queues are guarded by the lock of their shard. A waiter with keys on many
+// shards stands in queues under different locks, so that servers on two shards and the owner, whose time may be up, can
+// come to it at once. Its state decides between them, under a mutex of its own, which is held for a few instructions and
+// under which no other lock is taken:
+//
+//	waiting   anybody may claim it
+//	claimed   one server runs its try. Another that meets it notes that it has missed it and goes on to the next waiter:
+//	          the claim ends well as a rule, and then the waiter needs nothing from here
+//	handed    its try needs the lock of a shard that its server could not get without the risk of a deadlock, or a try
+//	          that came to nothing was missed elsewhere. The owner serves the waiter's queues itself, with all locks that
+//	          are needed. Until then nobody who stands behind it is served, or else it would lose its place
+//	finished  served, failed or withdrawn. It may still stand in queues whose lock was not at hand; the owner takes it out
+//	          of them, unless a server meets it before
+//
+// Nothing is lost: whenever no locks are held, a key with a value either has no waiters of its kind, or has one that is
+// handed and whose owner will serve the queue, or all of them have seen the value and it did not suffice.
+
+// Try is a blocking command's attempt at one key. It doesn't commit. Like every command it validates first and then writes,
+// so that a try which is not served, or fails, has changed nothing; the exception is ErrConflict, after which the transaction
+// is rolled back, and the try has to take back what it wrote elsewhere. It runs on the goroutine of whoever made the key
+// ready, while the owner is in Await, which returns after it.
+type Try func(tx *Tx, key []byte) (served bool, err error)
+
+// Waiter is one execution of a blocking command.
+type Waiter struct {
+	db   int
+	kind Kind
+	keys [][]byte
+	try  Try
+
+	// shards are those of the keys, entries the places in their queues. Both are fixed when the waiter is registered; an
+	// entry's links are guarded by its shard's lock.
+	shards  Mask
+	entries []waitEntry
+
+	signal chan struct{} // tells the owner that the waiter is handed or finished; capacity 1
+
+	mu      sync.Mutex
+	state   waitState
+	missed  bool // a server on another shard has met the waiter while it was claimed
+	leaving bool // the owner gives up as soon as the claim ends
+	wanted  Mask // the shards to hold when the owner serves
+	handed  int  // how often the waiter was handed to its owner
+	served  bool
+	pos     uint64
+	err     error
+}
+
+type waitState uint8
+
+const (
+	waitWaiting waitState = iota
+	waitClaimed
+	waitHanded
+	waitFinished
+)
+
+// maxHandovers is how often a waiter is tried with the locks that it is known to need, before its owner takes all.
+const maxHandovers = 3
+
+// NewWaiter returns a waiter for a value of the kind at one of the keys, which must not change before Await returns. It is
+// used once.
+func NewWaiter(db int, kind Kind, keys [][]byte, try Try) *Waiter {
+	return &Waiter{db: db, kind: kind, keys: keys, try: try, signal: make(chan struct{}, 1)}
+}
+
+// waitKey names what a queue is for.
+type waitKey struct {
+	db   int
+	kind Kind
+	key  string
+}
+
+// waitQueue is the waiters for a value of one kind at one key, in the order of their arrival.
+type waitQueue struct {
+	waitKey
+	shard       *Shard
+	first, last *waitEntry
+	turn        uint64 // of the object that made it ready: the order in which queues are served
+	ready       bool   // the transaction that holds the shard is going to serve it
+}
+
+// waitEntry is a waiter's place in a queue.
+type waitEntry struct {
+	waiter     *Waiter
+	key        []byte
+	ordinal    int        // of the shard
+	queue      *waitQueue // nil when the entry is in none
+	prev, next *waitEntry
+}
+
+// Try makes one pass over the waiter's keys, in their order, and stops at the first that serves it. It is what a blocking
+// command does where it may not block.
+func (tx *Tx) Try(w *Waiter) (served bool, err error) {
+	for _, key := range w.keys {
+		if served, err = w.try(tx, key); served || err != nil {
+			break
+		}
+	}
+	return served, err
+}
+
+// Block tries, and registers the waiter if there is nothing for it. What the transaction has changed before is then
+// committed. When Block says that the waiter waits, Await has to be called once the transaction has ended; else the command
+// is done, and committed like any other.
+func (tx *Tx) Block(w *Waiter) (waits bool, err error) {
+	served, err := tx.Try(w)
+	if served || err != nil {
+		return false, err
+	}
+	if err := tx.place(w); err != nil {
+		return false, err
+	}
+	// The waiter is registered before the commit, which can serve others, and these can leave something at its keys.
+	for i := range w.entries {
+		e := &w.entries[i]
+		tx.store.shards[e.ordinal].enqueue(e)
+	}
+	if err := tx.Commit(); err != nil {
+		w.finish(false, 0, err)
+		tx.dequeue(w)
+		return false, err
+	}
+	return true, nil
+}
+
+// place finds and locks the shards of the waiter's keys.
+func (tx *Tx) place(w *Waiter) error {
+	w.shards, w.entries = Mask{}, make([]waitEntry, 0, len(w.keys))
+	for _, key := range w.keys {
+		p, err := tx.store.placer.Place(w.db, key)
+		if err != nil {
+			return err
+		}
+		shards := MaskOf(p.Shard)
+		if p.Partitioned {
+			shards = tx.store.DefaultGroup()
+		}
+		for n := shards.next(0); n >= 0; n = shards.next(n + 1) {
+			if _, err := tx.shard(n); err != nil {
+				return err
+			}
+			w.entries = append(w.entries, waitEntry{waiter: w, key: key, ordinal: n})
+		}
+		w.shards.Union(shards)
+	}
+	w.wanted = w.shards
+	return nil
+}
+
+// enqueue puts the entry at the end of its queue. A key that the waiter names twice counts once: as nobody else can come in
+// between, the first entry is the last of the queue then.
+func (s *Shard) enqueue(e *waitEntry) {
+	k := waitKey{e.waiter.db, e.waiter.kind, string(e.key)}
+	q := s.queues[k]
+	switch {
+	case q == nil:
+		if s.queues == nil {
+			s.queues = make(map[waitKey]*waitQueue)
+		}
+		q = &waitQueue{waitKey: k, shard: s, first: e}
+		s.queues[k] = q
+	case q.last.waiter == e.waiter:
+		return
+	default:
+		e.prev, q.last.next = q.last, e
+	}
+	q.last, e.queue = e, q
+}
+
+// remove takes the entry out of its queue, if it is in one.
+func (e *waitEntry) remove() {
+	q := e.queue
+	if q == nil {
+		return
+	}
+	if e.prev != nil {
+		e.prev.next = e.next
+	} else {
+		q.first = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	} else {
+		q.last = e.prev
+	}
+	e.queue, e.prev, e.next = nil, nil, nil
+	if q.first == nil {
+		delete(q.shard.queues, q.waitKey)
+	}
+}
+
+// dequeue takes the waiter out of its queues on the shards that the transaction holds.
+func (tx *Tx) dequeue(w *Waiter) {
+	for i := range w.entries {
+		if e := &w.entries[i]; tx.locked.Has(e.ordinal) {
+			e.remove()
+		}
+	}
+}
+
+// noteReady is called for an object that a commit has changed, when the shard has queues.
+func (s *Shard) noteReady(o *object) {
+	if q := s.queues[waitKey{o.db, o.kind, o.key}]; q != nil && !q.ready {
+		q.ready, q.turn = true, o.turn
+		s.ready = append(s.ready, q)
+	}
+}
+
+// gatherReady adds the queues that the commit of tx.parts has made ready to those that the transaction has to serve. Keys
+// that became ready together are served in the order in which the transaction first changed them, as Redis does.
+func (tx *Tx) gatherReady() {
+	from := len(tx.ready)
+	for _, p := range tx.parts {
+		s := tx.store.shards[p.shard]
+		tx.ready = append(tx.ready, s.ready...)
+		clear(s.ready)
+		s.ready = s.ready[:0]
+	}
+	slices.SortFunc(tx.ready[from:], func(a, b *waitQueue) int { return int(int64(a.turn - b.turn)) })
+}
+
+// addReady adds the waiter's queues to those that the transaction has to serve. It holds their shards.
+func (tx *Tx) addReady(w *Waiter) {
+	for i := range w.entries {
+		if q := w.entries[i].queue; q != nil && !q.ready {
+			q.ready = true
+			tx.ready = append(tx.ready, q)
+		}
+	}
+}
+
+// serveReady serves the queues in tx.ready, and those that doing so makes ready. What it serves is committed; failures are
+// told to the waiter they belong to, for the transaction itself was committed before.
+func (tx *Tx) serveReady() {
+	for i := 0; i < len(tx.ready); i++ { // grows meanwhile
+		q := tx.ready[i]
+		tx.serveQueue(q)
+		q.ready = false
+	}
+	clear(tx.ready)
+	tx.ready = tx.ready[:0]
+	tx.Abort() // at most the removal of a key whose deadline has passed, which is left to the next who looks at it
+}
+
+// serveQueue serves the queue's waiters as long as there is something for them. It looks at no waiter that it doesn't
+// serve, except those who refuse what is there, so a push costs the same whatever the length of the queue.
+func (tx *Tx) serveQueue(q *waitQueue) {
+	var next *waitEntry
+	for e := q.first; e != nil; e = next {
+		o, err := q.shard.lookup(tx.nowMs, q.db, e.key)
+		if err != nil || o.kind != q.kind {
+			return // a key that can't be read is nothing to serve from; its next reader is told
+		}
+		next = e.next // serving removes entries of this waiter only, and it has one in each queue
+		switch e.waiter.claim() {
+		case waitWaiting:
+			if !tx.serve(e) {
+				return
+			}
+		case waitHanded:
+			return
+		case waitFinished:
+			e.remove()
+		case waitClaimed:
+		}
+	}
+}
+
+// serve runs the try of a waiter that has been claimed and tells whether those behind it may be served.
+func (tx *Tx) serve(e *waitEntry) (goOn bool) {
+	w := e.waiter
+	served, err := w.try(tx, e.key)
+	if served && err == nil {
+		err = tx.commit()
+	}
+	if !served || err != nil {
+		tx.Abort()
+	}
+	switch {
+	case errors.Is(err, ErrConflict):
+		goOn = w.handOver(tx.wanted)
+	case !served && err == nil:
+		goOn = w.release()
+	default:
+		w.finish(err == nil, tx.position(), err)
+		goOn = true
+	}
+	if w.isFinished() {
+		tx.dequeue(w)
+	}
+	return goOn
+}
+
+// position is the log position behind everything that the transaction has committed or could have read so far.
+func (tx *Tx) position() (pos uint64) {
+	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
+		pos = max(pos, tx.store.shards[n].lastPos)
+	}
+	return pos
+}
+
+// claim makes a waiting waiter claimed, and returns the state that it was found in.
+func (w *Waiter) claim() waitState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := w.state
+	switch found {
+	case waitWaiting:
+		w.state, w.missed = waitClaimed, false
+	case waitClaimed:
+		w.missed = true
+	case waitHanded, waitFinished:
+	}
+	return found
+}
+
+// release ends a claim that came to nothing: the waiter waits on, where it stands, unless it has been missed elsewhere.
+func (w *Waiter) release() (goOn bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.leaving:
+		w.finishLocked(false, 0, nil)
+	case w.missed:
+		return w.handLocked()
+	default:
+		w.state = waitWaiting
+	}
+	return true
+}
+
+// handOver ends a claim whose try needs the shards that are named.
+func (w *Waiter) handOver(wanted Mask) (goOn bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.leaving {
+		w.finishLocked(false, 0, nil)
+		return true
+	}
+	w.wanted.Union(wanted)
+	return w.handLocked()
+}
+
+func (w *Waiter) handLocked() (goOn bool) {
+	w.state = waitHanded
+	w.handed++
+	w.signal <- struct{}{}
+	return false
+}
+
+// finish ends the waiting with what Await is to return.
+func (w *Waiter) finish(served bool, pos uint64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finishLocked(served, pos, err)
+}
+
+func (w *Waiter) finishLocked(served bool, pos uint64, err error) {
+	w.state, w.served, w.pos, w.err = waitFinished, served, pos, err
+	w.signal <- struct{}{} // there is room: the owner has taken the last signal before anybody could claim again
+}
+
+func (w *Waiter) isFinished() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state == waitFinished
+}
+
+// Await returns when the waiter is served, when its try has failed, or when timeout or stop yields before that; a nil
+// channel never does. Of these exactly one happens. The reply of a waiter that was served or has failed may leave once
+// Store.Wait has returned for pos; one that is neither has no reply yet. tx is idle, and lent for the time of the call.
+func (w *Waiter) Await(tx *Tx, timeout <-chan time.Time, stop <-chan struct{}) (served bool, pos uint64, err error) {
+	resume := false
+	for goOn := true; goOn; {
+		select {
+		case <-w.signal:
+			if goOn = !w.isFinished(); goOn {
+				w.serveSelf(tx)
+			}
+		case <-timeout:
+			goOn, resume = false, w.withdraw()
+		case <-stop:
+			goOn, resume = false, w.withdraw()
+		}
+	}
+	w.leave(tx, resume)
+	return w.served, w.pos, w.err
+}
+
+// serveSelf serves the queues of a waiter that was handed to its owner, which is the caller, with the locks that were
+// missing. The waiter keeps its place: those before it come first.
+func (w *Waiter) serveSelf(tx *Tx) {
+	w.mu.Lock()
+	shards := w.wanted
+	if w.handed > maxHandovers {
+		shards = tx.store.All()
+	}
+	w.mu.Unlock()
+	tx.Begin(shards)
+	defer tx.End()
+	w.mu.Lock()
+	w.state = waitWaiting
+	w.mu.Unlock()
+	tx.addReady(w)
+	tx.serveReady()
+}
+
+// withdraw ends the waiting for the owner's reasons, unless the waiter is finished or a claim ends with it being served. It
+// tells whether others may wait behind it for what it was handed.
+func (w *Waiter) withdraw() (resume bool) {
+	w.mu.Lock()
+	switch w.state {
+	case waitClaimed:
+		w.leaving = true
+		w.mu.Unlock()
+		<-w.signal // soon: a server waits for no client
+		return false
+	case waitHanded:
+		resume = true
+		w.state = waitFinished
+	case waitWaiting:
+		w.state = waitFinished
+	case waitFinished:
+	}
+	w.mu.Unlock()
+	return resume
+}
+
+// leave takes a finished waiter out of the queues that it still stands in, and serves them if it has held them up.
+func (w *Waiter) leave(tx *Tx, resume bool) {
+	if len(w.entries) == 1 && w.served {
+		return // its server has held the only lock there is
+	}
+	tx.Begin(w.shards)
+	defer tx.End()
+	if resume {
+		tx.addReady(w)
+	}
+	tx.dequeue(w)
+	tx.serveReady()
+}
