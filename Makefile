@@ -22,9 +22,9 @@ build:
 run: build
 	./bin/codeq-server
 
-# Without the other servers the tests that need them would be skipped; CODEQ_REQUIRE_PEERS turns that into a failure.
+# Without the other servers the tests that need them would be skipped; TEST_REQUIRE_PEERS turns that into a failure.
 test: redis
-	CODEQ_REQUIRE_PEERS=1 $(GO) test -timeout 15m ./...
+	TEST_REQUIRE_PEERS=1 $(GO) test -timeout 15m ./...
 
 # The tests of ./internal/conventions and ./internal/generate check the imports, the style and that generated files are
 # fresh; they run with "make test" and, to fail early, here.
@@ -40,16 +40,16 @@ race: race-tests race-server
 
 # The packages by themselves. The black-box tests see only the server's binary and follow below.
 race-tests: gcc redis
-	CGO_ENABLED=1 CODEQ_REQUIRE_PEERS=1 $(GO) test -race -short -timeout 10m $$($(GO) list ./... | grep -v '^codeq/tests$$')
+	CGO_ENABLED=1 TEST_REQUIRE_PEERS=1 $(GO) test -race -short -timeout 10m $$($(GO) list ./... | grep -v '^codeq/tests$$')
 
 # The black-box tests in short forms against a server that was built with the race detector.
 race-server: gcc redis
 	CGO_ENABLED=1 $(GO) build -race -o bin/race/codeq-server ./cmd/codeq-server
-	CODEQ_SERVER=$(CURDIR)/bin/race/codeq-server CODEQ_REQUIRE_PEERS=1 CODEQ_TARGETS=codeq GORACE=halt_on_error=1 \
+	TEST_CODEQ_SERVER=$(CURDIR)/bin/race/codeq-server TEST_REQUIRE_PEERS=1 TEST_TARGETS=codeq GORACE=halt_on_error=1 \
 		$(GO) test -timeout 10m ./tests -tasks 500 -rounds 1 -steps 500 -seeds 2
 
 bench: build
-	CODEQ_SERVER=$(CURDIR)/bin/codeq-server $(GO) run ./bench
+	TEST_CODEQ_SERVER=$(CURDIR)/bin/codeq-server $(GO) run ./bench
 
 generate:
 	$(GO) run ./internal/generate

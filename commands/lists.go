@@ -516,9 +516,13 @@ func move(c *Call, dst []byte, from, to shard.End) error {
 		return err
 	}
 	if n == 1 && bytes.Equal(c.key(), dst) {
-		// Taking the only element would remove the key, and its deadline with it.
+		// Taking the only element would remove the key, and its deadline with it. It counts as a change all the same.
 		val, ok, err := source.Index(0)
+		if err != nil {
+			return err
+		}
 		c.replyString(val, ok)
+		_, err = source.Set(0, val)
 		return err
 	}
 	val, ok, err := source.Pop(from)

@@ -109,6 +109,9 @@ func (d DB) SetExpireAt(key []byte, atMs int64) (exists bool, err error) {
 		if atMs != 0 && atMs <= d.tx.nowMs {
 			return s.remove(o)
 		}
+		if atMs != 0 {
+			s.modify(o) // for those who watch the key: as in Redis the same deadline counts, too
+		}
 		s.setDeadline(o, atMs)
 		return nil
 	})

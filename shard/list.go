@@ -479,6 +479,7 @@ func (l List) Trim(start, stop int64) error {
 	if err := take(o.count-1-stop, Tail); err != nil {
 		return err
 	}
+	s.modify(o) // for those who watch the key: as in Redis a trim that removes nothing counts, too
 	if len(gone) > 0 {
 		s.removeIndices(o, gone)
 	}

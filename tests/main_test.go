@@ -1,8 +1,8 @@
 // Package tests holds black-box tests: they start server binaries and see of them only what a client sees. Every test
 // that can runs against a real redis-server too, which proves the test before it judges codeq.
 //
-// -targets (or CODEQ_TARGETS) names the servers, "redis,codeq" unless told. A server that this machine lacks skips its
-// tests, unless CODEQ_REQUIRE_PEERS=1. CODEQ_FULL=1 asks for the long forms, and -seed repeats a run.
+// -targets (or TEST_TARGETS) names the servers, "redis,codeq" unless told. A server that this machine lacks skips its
+// tests, unless TEST_REQUIRE_PEERS=1. TEST_FULL=1 asks for the long forms, and -seed repeats a run.
 //
 // Goroutines are those of the clients that a test plays; each ends before its test does. Locks: the ledger's mutex.
 package tests
@@ -21,12 +21,12 @@ import (
 )
 
 var (
-	targetsFlag = flag.String("targets", envOr("CODEQ_TARGETS", "redis,codeq"), "servers to test, comma-separated")
+	targetsFlag = flag.String("targets", envOr("TEST_TARGETS", "redis,codeq"), "servers to test, comma-separated")
 	seedFlag    = flag.Uint64("seed", 0, "seed of random choices; 0 takes one from the clock")
-	tasksFlag   = flag.Int("tasks", 0, "tasks in the cycle tests; 0 takes 5000, or 50000 with CODEQ_FULL=1")
-	roundsFlag  = flag.Int("rounds", 0, "crashes per policy in TestKill9; 0 takes 3, or 20 with CODEQ_FULL=1")
+	tasksFlag   = flag.Int("tasks", 0, "tasks in the cycle tests; 0 takes 5000, or 50000 with TEST_FULL=1")
+	roundsFlag  = flag.Int("rounds", 0, "crashes per policy in TestKill9; 0 takes 3, or 20 with TEST_FULL=1")
 	stepsFlag   = flag.Int("steps", 3000, "commands per seed in TestDifferential")
-	seedsFlag   = flag.Int("seeds", 0, "seeds in TestDifferential; 0 takes 20, or 200 with CODEQ_FULL=1")
+	seedsFlag   = flag.Int("seeds", 0, "seeds in TestDifferential; 0 takes 20, or 200 with TEST_FULL=1")
 )
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func envOr(name, otherwise string) string {
 }
 
 // full reports whether the long forms are asked for.
-func full() bool { return os.Getenv("CODEQ_FULL") == "1" }
+func full() bool { return os.Getenv("TEST_FULL") == "1" }
 
 // pick gives the flag's value if it was set, else the one for the form that runs.
 func pick(set, short, long int) int {

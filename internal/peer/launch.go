@@ -19,7 +19,7 @@ import (
 var ErrMissing = errors.New("not available here")
 
 // EnvServer names the environment variable with the path of a codeq-server to run instead of building one.
-const EnvServer = "CODEQ_SERVER"
+const EnvServer = "TEST_CODEQ_SERVER"
 
 // serverPackage is the package that codeq-server is built from, relative to the module's root.
 const serverPackage = "cmd/codeq-server"

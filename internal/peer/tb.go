@@ -8,7 +8,7 @@ import (
 
 // EnvRequire names the environment variable that, set to 1, turns a missing program from a skip into a failure. CI
 // sets it, so that no test can pass there by not running.
-const EnvRequire = "CODEQ_REQUIRE_PEERS"
+const EnvRequire = "TEST_REQUIRE_PEERS"
 
 // ForTest starts a server for a test and stops it at the test's end. Where the program is missing the test is
 // skipped, or fails if EnvRequire says so; a failing test logs what the server said.
