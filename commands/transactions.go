@@ -67,7 +67,7 @@ type multi struct {
 	watched shard.Watch
 }
 
-// undoneScript is a script that failed within EXEC.
+// undoneScript is a script that failed within EXEC, or was not known.
 type undoneScript struct {
 	index int // in the queue
 	reply []byte
@@ -237,6 +237,10 @@ func unwatchCommand(c *Call) error {
 	return nil
 }
 
+// isNoScript tells the reply to an EVALSHA of an unknown script. EXEC keeps it like that of a failed script: a later EVAL
+// may make the script known before the queue is carried out again.
+func isNoScript(reply []byte) bool { return bytes.HasPrefix(reply, []byte("-NOSCRIPT ")) }
+
 // EXEC
 func execCommand(c *Call) error {
 	ss := c.session
@@ -292,7 +296,7 @@ func (ss *session) execQueue(out *resp.Writer) error {
 		mark := out.Len()
 		ss.prepare(&m.call, st.cmd, st.args, ss.tx)
 		err := ss.perform(&m.call)
-		if err == errUndo {
+		if err == errUndo || isNoScript(out.Bytes()[mark:]) {
 			m.undone = append(m.undone, undoneScript{i, bytes.Clone(out.Bytes()[mark:])})
 		}
 		if err != nil {
