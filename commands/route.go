@@ -48,7 +48,7 @@ func (ss *session) addHomes(mask *shard.Mask, cmd *Command, args [][]byte) {
 		mask.Add(s.router.Home(args[pos]))
 	}
 	if len(ss.elements) == 0 {
-		mask.Union(s.store.DefaultGroup())
+		mask.Union(s.store.All())
 	}
 	if cap(ss.elements) > maxKeptPositions {
 		ss.elements = nil

@@ -24,7 +24,7 @@ func TestShards(t *testing.T) {
 		{"COPYTO " + k2 + " " + s.keyOn(1), shard.MaskOf(2)},
 		{"FLUSHDB", s.store.All()},
 		{"HSET codeq:tasks one v", shard.MaskOf(home("one"))},
-		{"HLEN codeq:tasks", s.store.DefaultGroup()},
+		{"HLEN codeq:tasks", s.store.All()},
 		{"GET codeq:lease:one", shard.MaskOf(home("one"))},
 		{"EVAL return 0", shard.Mask{}},
 		{"EVAL return 1 " + k2, shard.MaskOf(2)},

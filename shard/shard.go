@@ -318,6 +318,8 @@ func (s *Shard) reader(o *object) pebble.Reader {
 	return s.indexed()
 }
 
+// indexed returns the copy, made anew if the batch has grown. That closes the last one, so nothing may be written to the
+// shard while an iterator over a dirty collection is open.
 func (s *Shard) indexed() pebble.Reader {
 	if s.overlay != nil && s.overlayLen == s.batch.Len() {
 		return s.overlay

@@ -26,8 +26,8 @@ import (
 type Placement struct {
 	// Shard is the ordinal of the key's shard; unused for a partitioned key.
 	Shard int
-	// Partitioned keys are one logical collection of a fixed kind with a fragment on every shard of the
-	// default group; an element's home is Placer.Home of it.
+	// Partitioned keys are one logical collection of a fixed kind with a fragment on every shard, named ones
+	// included; an element's home is Placer.Home of it.
 	Partitioned bool
 	Kind        Kind
 }
@@ -456,9 +456,6 @@ func (st *Store) Shards() int { return len(st.shards) }
 
 // All is the set of all shards.
 func (st *Store) All() Mask { return MaskUpTo(len(st.shards)) }
-
-// DefaultGroup is the set of the shards that keys are hashed over.
-func (st *Store) DefaultGroup() Mask { return MaskUpTo(st.opts.DefaultShards) }
 
 // Err tells why the store has failed, or nil.
 func (st *Store) Err() error {

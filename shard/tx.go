@@ -47,9 +47,6 @@ func (tx *Tx) Begin(shards Mask) {
 	tx.nowMs = tx.store.clock.NowMs()
 }
 
-// Tick sets the transaction's time anew: for the next command of a pipeline that runs under the same locks.
-func (tx *Tx) Tick() { tx.nowMs = tx.store.clock.NowMs() }
-
 // Locked is the set of shards that the transaction holds.
 func (tx *Tx) Locked() Mask { return tx.locked }
 

@@ -147,7 +147,7 @@ func (tx *Tx) place(w *Waiter) error {
 		}
 		shards := MaskOf(p.Shard)
 		if p.Partitioned {
-			shards = tx.store.DefaultGroup()
+			shards = tx.store.All()
 		}
 		for n := shards.next(0); n >= 0; n = shards.next(n + 1) {
 			if _, err := tx.shard(n); err != nil {

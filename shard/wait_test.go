@@ -506,7 +506,7 @@ func TestWaitExpired(t *testing.T) {
 		}
 		_, err := d.SetExpireAt([]byte("a"), tx.nowMs+5)
 		clk.Advance(10 * time.Millisecond)
-		tx.Tick()
+		tx.nowMs = tx.store.clock.NowMs()
 		return err
 	})
 	p.wantWaiting()

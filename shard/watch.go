@@ -51,7 +51,7 @@ func (tx *Tx) Watch(w *Watch, db int, key []byte) error {
 	}
 	shards := MaskOf(p.Shard)
 	if p.Partitioned {
-		shards = tx.store.DefaultGroup()
+		shards = tx.store.All()
 	}
 	k := watchKey{db, string(key)}
 	if first := tx.store.shards[shards.next(0)]; slices.Contains(first.watches[k], w) {
