@@ -47,14 +47,18 @@ type progress struct {
 	mark      int // where the replies behind those of the committed steps begin
 }
 
-// Serve carries out the commands of a batch, in order.
-func (s *Server) Serve(conn *resp.Session, batch [][][]byte) {
+// Serve carries out the commands of a batch, in order, and tells how many it has carried out.
+func (s *Server) Serve(conn *resp.Session, batch [][][]byte) int {
 	ss := sessionOf(conn)
 	ss.start, ss.replies, ss.pos = conn.Out.Len(), 0, 0
 	for ss.replies < len(batch) && !conn.Closing() {
 		ss.replies += ss.serveSome(batch[ss.replies:])
 	}
+	return ss.replies
 }
+
+// Resume goes on with a command that waits.
+func (s *Server) Resume(*resp.Session) {}
 
 // Acknowledge is the one place where replies are let go. It guarantees that when a client reads a reply, everything that
 // its command wrote, and everything of others that it saw, is as durable as appendfsync promises: nothing of Out is sent

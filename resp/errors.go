@@ -123,6 +123,128 @@ const (
 	ErrScriptDebugMode     Error = "ERR Use SCRIPT DEBUG YES/SYNC/NO"
 )
 
+// Errors of SORT, OBJECT and the administration.
+const (
+	ErrSortNotNumeric   Error = "ERR One or more scores can't be converted into double"
+	ErrNoLFU            Error = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+	ErrSlowlogCount     Error = "ERR count should be greater than or equal to -1"
+	ErrTimeoutNegative  Error = "ERR timeout is negative"
+	ErrClusterDisabled  Error = "ERR This instance has cluster support disabled"
+	ErrNoReplicas       Error = "ERR FAILOVER requires connected replicas."
+	ErrMasterPort       Error = "ERR Invalid master port"
+	ErrProtocolType     Error = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
+	ErrDebugNotAllowed  Error = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+	ErrModuleNotAllowed Error = "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+	ErrGenPassBits      Error = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+	ErrDefaultUser      Error = "ERR The 'default' user cannot be removed"
+	ErrNoACLFile        Error = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration."
+
+	ErrReloadOption      Error = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."
+	ErrNeedsRESP3        Error = "ERR RESP2 is not supported by this command"
+	ErrTimeoutNotInteger Error = "ERR timeout is not an integer or out of range"
+
+	// These are our own: what Redis would do there is not built.
+	ErrNoReplication Error = "ERR replication is not supported: one server holds all shards, back its data folder up instead"
+	ErrOneUser       Error = "ERR there is one user, default, with all rights: its password is requirepass"
+	ErrActiveExpire  Error = "ERR expired keys are always removed in the background: this cannot be switched off"
+	ErrDebugSleep    Error = "ERR the seconds are not a positive number up to 86400"
+)
+
+// ErrSubcommandArgs is the reply of a command that finds its subcommands itself to one that doesn't exist or has other
+// arguments.
+func ErrSubcommandArgs(command string, sub []byte) Error {
+	return clean("ERR unknown subcommand or wrong number of arguments for '" + string(excerpt(sub, maxErrorArg)) + "'. Try " + command + " HELP.")
+}
+
+// ErrNoLatencySamples is LATENCY GRAPH's reply to an event that has not happened.
+func ErrNoLatencySamples(event []byte) Error {
+	return clean("ERR No samples available for event '" + string(untilNUL(event)) + "'")
+}
+
+// ErrUnknownCategory is ACL CAT's reply to a category that doesn't exist.
+func ErrUnknownCategory(name []byte) Error {
+	return clean("ERR Unknown category '" + string(untilNUL(name)) + "'")
+}
+
+// ErrUserNotFound and ErrCommandNotFound are ACL DRYRUN's replies.
+func ErrUserNotFound(user []byte) Error {
+	return clean("ERR User '" + string(untilNUL(user)) + "' not found")
+}
+
+// ErrCommandNotFound is ACL DRYRUN's reply to a command that doesn't exist.
+func ErrCommandNotFound(name []byte) Error {
+	return clean("ERR Command '" + string(untilNUL(name)) + "' not found")
+}
+
+// ErrACLModifier is ACL SETUSER's reply to a rule that doesn't exist.
+func ErrACLModifier(rule []byte) Error {
+	return clean("ERR Error in ACL SETUSER modifier '" + string(untilNUL(rule)) + "': Syntax error")
+}
+
+// Errors of bitmaps, HyperLogLogs, geographic indexes, LCS and the algebra of sorted sets.
+const (
+	ErrBitOffset          Error = "ERR bit offset is not an integer or out of range"
+	ErrBitValue           Error = "ERR bit is not an integer or out of range"
+	ErrBitArgument        Error = "ERR The bit argument must be 1 or 0."
+	ErrBitopNot           Error = "ERR BITOP NOT must be called with a single source key."
+	ErrBitfieldType       Error = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
+	ErrBitfieldOverflow   Error = "ERR Invalid OVERFLOW type specified"
+	ErrBitfieldReadOnly   Error = "ERR BITFIELD_RO only supports the GET subcommand"
+	ErrNotHyperLogLog     Error = "WRONGTYPE Key is not a valid HyperLogLog string value."
+	ErrCorruptHyperLogLog Error = "INVALIDOBJ Corrupted HLL object detected"
+	ErrHLLNotSparse       Error = "ERR HLL encoding is not sparse"
+	ErrPFDebugNoKey       Error = "ERR The specified key does not exist"
+	ErrGeoUnit            Error = "ERR unsupported unit provided. please use M, KM, FT, MI"
+	ErrGeoMember          Error = "ERR could not decode requested zset member"
+	ErrGeoRadius          Error = "ERR need numeric radius"
+	ErrGeoRadiusNegative  Error = "ERR radius cannot be negative"
+	ErrGeoWidth           Error = "ERR need numeric width"
+	ErrGeoHeight          Error = "ERR need numeric height"
+	ErrGeoBoxNegative     Error = "ERR height or width cannot be negative"
+	ErrGeoCount           Error = "ERR COUNT must be > 0"
+	ErrGeoAnyNeedsCount   Error = "ERR the ANY argument requires COUNT argument"
+	ErrLCSType            Error = "ERR The specified keys must contain string values"
+	ErrLCSLenAndIdx       Error = "ERR If you want both the length and indexes, please just use IDX."
+	ErrLCSMemory          Error = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"
+	ErrWeightNotFloat     Error = "ERR weight value is not a float"
+	ErrOutOfRange         Error = "ERR value is out of range"
+)
+
+// ErrHLLSelfTest is PFSELFTEST's reply when the named part of it fails.
+func ErrHLLSelfTest(part string) Error { return Error("TESTFAILED " + part) }
+
+// ErrPFDebugSubcommand is PFDEBUG's reply to a subcommand that doesn't exist, as sent.
+func ErrPFDebugSubcommand(name []byte) Error {
+	return clean("ERR Unknown PFDEBUG subcommand '" + string(untilNUL(name)) + "'")
+}
+
+// ErrLongitudeLatitude is the reply to a place outside of the map. Infinity is written as C does.
+func ErrLongitudeLatitude(longitude, latitude float64) Error {
+	text := strconv.FormatFloat(longitude, 'f', 6, 64) + "," + strconv.FormatFloat(latitude, 'f', 6, 64)
+	return Error("ERR invalid longitude,latitude pair " + strings.ReplaceAll(strings.ToLower(text), "+", ""))
+}
+
+// ErrGeoStoreWith is the reply to a search that is to store and to tell more than members. command is GEOSEARCHSTORE or,
+// for the older ones, how Redis calls their option.
+func ErrGeoStoreWith(command string) Error {
+	return Error("ERR " + command + " is not compatible with WITHDIST, WITHHASH and WITHCOORD options")
+}
+
+// ErrGeoCenter is the reply to a GEOSEARCH without a center; command is its name as sent.
+func ErrGeoCenter(command []byte) Error {
+	return clean("ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for " + string(untilNUL(command)))
+}
+
+// ErrGeoShape is the reply to a GEOSEARCH without a shape; command is its name as sent.
+func ErrGeoShape(command []byte) Error {
+	return clean("ERR exactly one of BYRADIUS and BYBOX can be specified for " + string(untilNUL(command)))
+}
+
+// ErrNoInputKeys is the reply to an operation over no sorted sets. name is in lower case.
+func ErrNoInputKeys(name string) Error {
+	return Error("ERR at least 1 input key is needed for '" + name + "' command")
+}
+
 // maxErrorArg is how much of a client's words an error repeats.
 const maxErrorArg = 128
 
@@ -225,3 +347,20 @@ func excerpt(b []byte, n int) []byte {
 }
 
 func upper(b []byte) string { return string(bytes.ToUpper(untilNUL(b))) }
+
+// Errors of DUMP, RESTORE, COPY, MOVE and SWAPDB.
+const (
+	ErrDumpPayload     Error = "ERR DUMP payload version or checksum are wrong"
+	ErrDumpFormat      Error = "ERR Bad data format"
+	ErrBusyKey         Error = "BUSYKEY Target key name already exists."
+	ErrInvalidTTL      Error = "ERR Invalid TTL value, must be >= 0"
+	ErrInvalidIdleTime Error = "ERR Invalid IDLETIME value, must be >= 0"
+	ErrInvalidFreq     Error = "ERR Invalid FREQ value, must be >= 0 and <= 255"
+	ErrSameObject      Error = "ERR source and destination objects are the same"
+	ErrFirstDBIndex    Error = "ERR invalid first DB index"
+	ErrSecondDBIndex   Error = "ERR invalid second DB index"
+
+	// These are our own.
+	ErrValueTooBig Error = "ERR the value is too big to be dumped, restored or copied by one command: the limit is 512 MiB, with 32 bytes added for each element"
+	ErrSwapPinned  Error = "ERR the databases can't be swapped: database-shards puts them on different shards"
+)

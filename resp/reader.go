@@ -48,6 +48,7 @@ type Reader struct {
 	left    int  // multibulk: arguments still to come; 0 between commands
 	bulkLen int  // the length of the argument that comes next, noBulk when its header is still to come
 	filled  bool // the last read filled the buffer
+	more    bool // behind the last batch there is data that was not parsed
 
 	spans []span // the arguments of the batch, then those of the unfinished command
 	ends  []int  // for each command of the batch, the end of its spans
@@ -74,9 +75,12 @@ func (r *Reader) SetAuthenticated(ok bool) { r.auth = ok }
 // are valid until the next ReadBatch; their bytes may be changed in place.
 //
 // The error is that of the connection (io.EOF at its end, io.ErrUnexpectedEOF inside a command), a *ProtocolError, or
-// ErrQueryBufferLimit. It comes after the commands that precede it, and is the same for every later call.
+// ErrQueryBufferLimit. It comes after the commands that precede it, and is the same for every later call. Of a source that
+// doesn't wait it may also be errWouldBlock, after which a later call goes on where this one has stopped.
 func (r *Reader) ReadBatch() ([][][]byte, error) {
-	r.resetBatch()
+	if len(r.ends) > 0 {
+		r.resetBatch()
+	}
 	for {
 		r.parse()
 		if len(r.ends) > 0 {
@@ -88,7 +92,9 @@ func (r *Reader) ReadBatch() ([][][]byte, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
-		r.fill()
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
 	}
 }
 
@@ -108,13 +114,19 @@ func (r *Reader) parse() {
 		maxCommands = 1
 	}
 	first := r.start
+	r.more = false
 	for r.pos < r.w && isOpen(r.err) && r.command() {
 		r.start, r.scan = r.pos, r.pos
 		if len(r.ends) >= maxCommands || (len(r.ends) > 0 && r.pos-first >= maxBytes) {
-			return
+			r.more = r.pos < r.w
+			break
 		}
 	}
+	r.more = r.more || r.err != nil
 }
+
+// oversized tells whether the buffer is to shrink, which it does in the next ReadBatch.
+func (r *Reader) oversized() bool { return len(r.buf) > keepReadBuffer && r.w-r.start <= minReadBuffer }
 
 // isOpen says whether data in the buffer may still be parsed: an error of the connection comes after all of its data, a
 // protocol error ends it.
@@ -142,22 +154,26 @@ func (r *Reader) batch() [][][]byte {
 	return r.cmds
 }
 
-// fill reads once. No whole command is in the buffer.
-func (r *Reader) fill() {
+// fill reads once. No whole command is in the buffer. It returns errWouldBlock, which ends nothing.
+func (r *Reader) fill() error {
 	r.makeRoom()
 	if r.err != nil {
-		return
+		return nil
 	}
 	for range maxEmptyReads {
 		n, err := r.src.Read(r.buf[r.w:])
 		r.w += n
 		r.filled = r.w == len(r.buf)
+		if err == errWouldBlock {
+			return err
+		}
 		r.err = err
 		if n > 0 || err != nil {
-			return
+			return nil
 		}
 	}
 	r.err = io.ErrNoProgress
+	return nil
 }
 
 // makeRoom moves the unfinished command to the start of the buffer and grows or shrinks the buffer as needed.
@@ -168,7 +184,7 @@ func (r *Reader) makeRoom() {
 	case unread >= limit:
 		r.err = ErrQueryBufferLimit
 		return
-	case size > keepReadBuffer && unread <= minReadBuffer:
+	case r.oversized():
 		size = keepReadBuffer
 	case unread == size || (r.filled && size < keepReadBuffer):
 		size = min(r.grown(), max(limit, unread+1))

@@ -224,17 +224,17 @@ func TestReaderShrinks(t *testing.T) {
 	}
 }
 
-// loop repeats a pipeline for ever, one round for each read.
-type loop struct{ round []byte }
+// endless repeats a pipeline for ever, one round for each read.
+type endless struct{ round []byte }
 
-func (l loop) Read(b []byte) (int, error) { return copy(b, l.round), nil }
+func (l endless) Read(b []byte) (int, error) { return copy(b, l.round), nil }
 
 func pipeline(depth int) []byte {
 	return bytes.Repeat([]byte("*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000001\r\n$3\r\nxxx\r\n"), depth)
 }
 
 func TestReadBatchDoesNotAllocate(t *testing.T) {
-	r := trustedReader(loop{pipeline(16)}, NewLimits())
+	r := trustedReader(endless{pipeline(16)}, NewLimits())
 	read := func() {
 		if batch, err := r.ReadBatch(); err != nil || len(batch) != 16 {
 			t.Fatalf("%d commands, %v", len(batch), err)
@@ -249,7 +249,7 @@ func TestReadBatchDoesNotAllocate(t *testing.T) {
 func BenchmarkReadBatch(b *testing.B) {
 	for _, depth := range []int{1, 16} {
 		b.Run(strconv.Itoa(depth), func(b *testing.B) {
-			r := trustedReader(loop{pipeline(depth)}, NewLimits())
+			r := trustedReader(endless{pipeline(depth)}, NewLimits())
 			b.ReportAllocs()
 			for n := 0; n < b.N; n += depth {
 				if _, err := r.ReadBatch(); err != nil {

@@ -41,8 +41,9 @@ type Server struct {
 	now     func() time.Time
 	log     *slog.Logger
 
-	rounds   []round // by id; see roundOf
+	loop     *loop // nil where the system has no epoll
 	lastID   atomic.Int64
+	closing  sync.Once
 	draining chan struct{}  // closed by Shutdown
 	running  sync.WaitGroup // all sessions and the sweeper
 
@@ -60,11 +61,15 @@ func NewServer(o Options) *Server {
 		now:       o.Now,
 		log:       o.Log,
 		draining:  make(chan struct{}),
-		rounds:    newRounds(),
 		listeners: map[net.Listener]struct{}{},
 		sessions:  map[int64]*Session{},
 	}
 	s.running.Go(s.sweepUntilDraining) // stopped by Shutdown
+	var err error
+	if s.loop, err = newLoop(s); err != nil {
+		s.log.Debug("every connection gets a goroutine of its own", "reason", err)
+		s.loop = nil
+	}
 	return s
 }
 
@@ -134,17 +139,18 @@ func (s *Server) isDraining() bool {
 // admit starts a session, or refuses the client when there are too many.
 func (s *Server) admit(conn net.Conn) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isDraining() {
+	full := s.clients >= int(s.limits.MaxClients.Load())
+	switch {
+	case s.isDraining():
 		_ = conn.Close()
-		return
-	}
-	if s.clients >= int(s.limits.MaxClients.Load()) {
+	case full:
 		s.running.Go(func() { refuse(conn) }) // stopped by refuseTimeout
-		return
+	default:
+		s.clients++
+		s.running.Add(1) // until forget
+		defer s.serveConn(conn)
 	}
-	s.clients++
-	s.running.Go(func() { s.serveConn(conn) }) // stopped by the end of the connection, Kill or Shutdown
+	s.mu.Unlock()
 }
 
 func refuse(conn net.Conn) {
@@ -156,31 +162,50 @@ func refuse(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// serveConn is the life of one session.
+// serveConn begins a session, on the loop if it can be there.
 func (s *Server) serveConn(conn net.Conn) {
 	s.setKeepAlive(conn)
-	session := newSession(s, s.lastID.Add(1), conn)
+	remote, local := conn.RemoteAddr(), conn.LocalAddr()
+	var plain *socket
+	if s.loop != nil {
+		plain, _ = newSocket(conn)
+	}
+	if plain == nil {
+		go s.serveStream(conn) // stopped by the end of the connection, Kill or Shutdown
+		return
+	}
+	session := newSession(s, s.lastID.Add(1), remote, local, plain)
+	session.seat = seat{place: working, socket: plain}
+	session.wake = func() { s.loop.wake(session) }
+	s.register(session)
+	s.loop.add(session)
+}
+
+// register lets the handler prepare a session and enters it.
+func (s *Server) register(session *Session) {
 	s.handler.Open(session)
 	s.mu.Lock()
 	s.sessions[session.ID] = session
+	draining := s.isDraining()
 	s.mu.Unlock()
-
-	if err := session.run(); err != nil {
-		// A client's doing, which it could repeat for ever: nothing for an operator's log.
-		s.log.Debug("closing a client", "id", session.ID, "addr", session.Addr, "error", err)
+	if draining { // it came too late to be told with the others
+		session.drain()
 	}
+}
 
-	session.end()
-	_ = conn.Close() // nothing more is expected of it
+// forget ends what register has begun, after the session's end.
+func (s *Server) forget(session *Session) {
+	if session.reason != nil {
+		// A client's doing, which it could repeat for ever: nothing for an operator's log.
+		s.log.Debug("closing a client", "id", session.ID, "addr", session.Addr, "error", session.reason)
+	}
 	s.mu.Lock()
 	delete(s.sessions, session.ID)
 	s.clients--
 	s.mu.Unlock()
 	s.handler.Closed(session)
+	s.running.Done()
 }
-
-// roundOf is the round that writes the session's replies.
-func (s *Server) roundOf(session *Session) *round { return &s.rounds[session.ID%int64(len(s.rounds))] }
 
 func (s *Server) setKeepAlive(conn net.Conn) {
 	tcp, ok := underlying(conn).(*net.TCPConn)
@@ -269,14 +294,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		// The listener is given up; what else it has to say doesn't matter.
 		_ = l.Close()
 	}
-	for _, session := range s.sessions {
-		session.drain()
-	}
 	s.mu.Unlock()
+	s.Each(func(session *Session) bool { session.drain(); return true })
 
 	ended := make(chan struct{})
 	go func() { // stopped by the end of the last session
 		s.running.Wait()
+		s.closeLoop()
 		close(ended)
 	}()
 	select {
@@ -285,5 +309,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		s.Each(func(session *Session) bool { session.Kill(); return true })
 		return ctx.Err()
+	}
+}
+
+// closeLoop ends the loop, once.
+func (s *Server) closeLoop() {
+	if s.loop != nil {
+		s.closing.Do(s.loop.close)
 	}
 }

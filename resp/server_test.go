@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,12 +24,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testHandler knows a few commands. WAIT blocks until the session has to end, LARGE n replies n bytes.
+// testHandler knows a few commands. WAIT blocks until the session has to end, GATE until the test lets it go on, PARK parks
+// its session until somebody says UNPARK, LARGE n replies n bytes.
 type testHandler struct {
 	password string
 	waiting  chan struct{} // WAIT sends
 	release  chan struct{} // GATE receives
 	closed   sync.Map
+
+	mu     sync.Mutex
+	parked []*Session
 }
 
 type testState struct{ auth bool }
@@ -42,13 +47,51 @@ func (h *testHandler) Closed(s *Session) { h.closed.Store(s.ID, true) }
 
 func (h *testHandler) Acknowledge(*Session) {}
 
-func (h *testHandler) Serve(s *Session, commands [][][]byte) {
-	for _, args := range commands {
-		if s.Closing() {
-			return
+// Resume replies to PARK when the session was unparked, or is ending.
+func (h *testHandler) Resume(s *Session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := slices.Index(h.parked, s)
+	select {
+	case <-s.Done():
+		h.parked = slices.Delete(h.parked, at, at+1)
+		return
+	default:
+	}
+	if at >= 0 {
+		s.Park()
+		return
+	}
+	s.Out.Status("UNPARKED")
+}
+
+func (h *testHandler) park(s *Session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.parked = append(h.parked, s)
+	s.Park()
+}
+
+// unpark unparks one session, if there is any.
+func (h *testHandler) unpark() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.parked) > 0 {
+		n = 1
+		h.parked[0].Wake()
+		h.parked = slices.Delete(h.parked, 0, 1)
+	}
+	return n
+}
+
+func (h *testHandler) Serve(s *Session, commands [][][]byte) int {
+	for i, args := range commands {
+		if s.Closing() || s.Parked() {
+			return i
 		}
 		h.execute(s, args)
 	}
+	return len(commands)
 }
 
 func (h *testHandler) execute(s *Session, args [][]byte) {
@@ -77,6 +120,10 @@ func (h *testHandler) execute(s *Session, args [][]byte) {
 		h.waiting <- struct{}{}
 		<-h.release
 		s.Out.OK()
+	case is("PARK"):
+		h.park(s)
+	case is("UNPARK"):
+		s.Out.Int(int64(h.unpark()))
 	case is("LARGE"):
 		n, _ := strconv.Atoi(string(args[1]))
 		s.Out.Bulk(make([]byte, n))
@@ -385,10 +432,10 @@ func untilReading(s *Session) {
 // scripted is a connection that delivers the same pipeline for ever and takes all replies.
 type scripted struct {
 	net.Conn
-	loop
+	endless
 }
 
-func (c scripted) Read(b []byte) (int, error)      { return c.loop.Read(b) }
+func (c scripted) Read(b []byte) (int, error)      { return c.endless.Read(b) }
 func (c scripted) Write(b []byte) (int, error)     { return len(b), nil }
 func (c scripted) Close() error                    { return nil }
 func (c scripted) LocalAddr() net.Addr             { return &net.TCPAddr{} }
@@ -399,14 +446,13 @@ func (c scripted) SetReadDeadline(time.Time) error { return nil }
 func TestSessionDoesNotAllocate(t *testing.T) {
 	h := &measuring{t: t, rounds: 200}
 	s := newTestServer(t, h)
-	session := newSession(s, 1, scripted{loop: loop{pipeline(16)}})
+	var conn net.Conn = scripted{endless: endless{pipeline(16)}}
+	session := newSession(s, 1, conn.RemoteAddr(), conn.LocalAddr(), stream{conn})
 	h.Open(session)
-	allocs := testing.AllocsPerRun(5, func() {
+	allocs := testing.AllocsPerRun(50, func() {
 		h.batches = 0
 		session.closing = false
-		if err := session.run(); err != nil {
-			t.Fatal(err)
-		}
+		session.run(conn, nil)
 	})
 	if allocs != 0 {
 		t.Errorf("%v allocations in %d batches", allocs, h.rounds)
@@ -422,13 +468,15 @@ type measuring struct {
 func (h *measuring) Open(s *Session)      { s.SetAuthenticated(true) }
 func (h *measuring) Closed(*Session)      {}
 func (h *measuring) Acknowledge(*Session) {}
-func (h *measuring) Serve(s *Session, commands [][][]byte) {
+func (h *measuring) Resume(*Session)      {}
+func (h *measuring) Serve(s *Session, commands [][][]byte) int {
 	for range commands {
 		s.Out.OK()
 	}
 	if h.batches++; h.batches == h.rounds {
 		s.CloseAfterReply()
 	}
+	return len(commands)
 }
 
 // failing is a listener that runs out of file descriptors once and then breaks.

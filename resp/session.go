@@ -5,21 +5,25 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
-// Handler executes commands. Its methods are called one at a time for each session, Open, Serve and Closed on the
-// session's goroutine, Acknowledge on any.
+// Handler executes commands. Its methods are called one at a time for each session. Open and Closed may wait; what Serve,
+// Resume and Acknowledge wait for holds up the other sessions of the same worker for some milliseconds, until the loop
+// notices it and lets another worker go on with them.
 type Handler interface {
 	// Open prepares a new session, before it is found in the registry: it sets Data, and calls SetAuthenticated(true) when
 	// no password is needed.
 	Open(*Session)
-	// Serve executes commands in order and appends their replies to s.Out. It stops at the command that made s.Closing
-	// true. The commands are valid until it returns. If it waits, it stops doing so when s.Done is closed.
-	Serve(s *Session, commands [][][]byte)
-	// Acknowledge follows each Serve and returns when the replies in s.Out may be sent. It may change them.
-	Acknowledge(s *Session)
+	// Serve executes commands in order, appends their replies to s.Out and returns how many it has executed: all, unless one
+	// of them made the session closing, or parked it. The others are passed to the next Serve. The commands are valid until
+	// Serve has returned with the last of them.
+	Serve(s *Session, commands [][][]byte) (executed int)
+	// Resume goes on with the command that parked the session, after Wake or when Done is closed. It appends the command's
+	// reply, or parks the session again.
+	Resume(*Session)
+	// Acknowledge follows each Serve and Resume and returns when the replies in s.Out may be sent. It may change them.
+	Acknowledge(*Session)
 	// Closed forgets a session, after its connection was closed and the registry has dropped it.
 	Closed(*Session)
 }
@@ -27,34 +31,45 @@ type Handler interface {
 // errOutputBufferLimit ends a session whose replies are larger than MaxOutputBuffer.
 var errOutputBufferLimit = errors.New("resp: client output buffer limit exceeded")
 
+// errWouldBlock says that nothing has arrived on a socket that does not wait.
+var errWouldBlock = errors.New("resp: nothing to read")
+
 // The phases of a session, in turn. Only a reading session can be idle.
 const (
 	reading int32 = iota
 	serving
 )
 
+// transport is a session's connection. Reading waits, but on a loop, where it fails with errWouldBlock.
+type transport interface {
+	Read([]byte) (int, error)
+	// hangUp ends the connection at once. Any goroutine may call it, also after the connection's end.
+	hangUp()
+	// drain interrupts a read that waits for the next command.
+	drain()
+}
+
 // Session is one connection.
-//
-// While Serve runs, nothing reads the socket. A Serve that waits for long may therefore watch it for the client hanging up
-// without taking anything from the reader.
 type Session struct {
 	ID      int64
 	Addr    string // the client's address as CLIENT LIST shows it
 	LAddr   string // the server's address of this connection
 	Created time.Time
-	Out     *Writer // belongs to Serve and Acknowledge, and then to whoever writes it; see out
+	Out     *Writer // belongs to Serve, Resume and Acknowledge
 	Data    any     // the handler's; set by Open and not replaced afterwards
 
 	server *Server
-	conn   net.Conn
-	raw    syscall.RawConn // of a plain socket, whose replies a round writes; nil for TLS
+	conn   transport
 	reader *Reader
+	seat   seat // its place in the server's loop, unless a goroutine of its own runs it
 
-	// out is held from before Serve until its replies are written, by whichever goroutine does that. It guards Out and
-	// closing.
-	out     sync.Mutex
-	closing bool // ends the session after the present batch
+	// What follows belongs to whoever runs the session at the time.
+	rest    [][][]byte // commands that were read and not executed
+	parked  bool       // a command waits for Wake
+	closing bool       // the session ends when Out is written
+	reason  error      // why it ends; nil when that was to be expected
 
+	wake            func() // brings a parked session back to whoever runs it
 	phase           atomic.Int32
 	phaseSince      atomic.Int64 // Unix nanoseconds
 	writingSince    atomic.Int64 // Unix nanoseconds; 0: nothing is being written
@@ -64,11 +79,11 @@ type Session struct {
 	doneOnce        sync.Once
 }
 
-func newSession(server *Server, id int64, conn net.Conn) *Session {
+func newSession(server *Server, id int64, remote, local net.Addr, conn transport) *Session {
 	s := &Session{
 		ID:      id,
-		Addr:    addrText(conn.RemoteAddr(), conn.LocalAddr()),
-		LAddr:   addrText(conn.LocalAddr(), conn.LocalAddr()),
+		Addr:    addrText(remote, local),
+		LAddr:   addrText(local, local),
 		Created: server.now(),
 		Out:     &Writer{},
 		server:  server,
@@ -77,9 +92,6 @@ func newSession(server *Server, id int64, conn net.Conn) *Session {
 		done:    make(chan struct{}),
 	}
 	s.lastInteraction.Store(s.Created.UnixNano())
-	if plain, ok := conn.(syscall.Conn); ok {
-		s.raw, _ = plain.SyscallConn() // an error leaves raw nil
-	}
 	return s
 }
 
@@ -100,25 +112,37 @@ func (s *Session) CloseAfterReply() { s.closing = true }
 // Closing reports to Serve whether the session ends after the present replies; commands that follow must not be executed.
 func (s *Session) Closing() bool { return s.closing }
 
+// Park tells from within Serve or Resume that the command at hand has no reply yet. The session executes and reads nothing
+// more until Wake is called, or Done is closed: then comes Resume.
+func (s *Session) Park() { s.parked = true }
+
+// Parked reports to Serve whether the command at hand has parked the session.
+func (s *Session) Parked() bool { return s.parked }
+
+// Wake makes a parked session resume, soon. Any goroutine may call it, at any time and holding any lock; a wake that finds
+// the session not parked, or meets another one, may still lead to a Resume of the next command that parks.
+func (s *Session) Wake() { s.wake() }
+
 // Kill closes the connection at once, without what is left of its replies. Any goroutine may call it. The session ends
 // when Serve, if it runs, has returned.
 func (s *Session) Kill() {
 	s.end()
-	// Taking leave by the rules of TLS could block. The connection is given up; its error would tell nothing that matters.
-	_ = underlying(s.conn).Close()
+	s.conn.hangUp()
+	s.wake()
 }
 
-// Done is closed when the session is killed or the server shuts down: a Serve that waits has to come to an end.
+// Done is closed when the session is killed, the client has hung up on a parked command, or the server shuts down: whoever
+// waits for the session's sake has to come to an end.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-func (s *Session) end() { s.doneOnce.Do(func() { close(s.done) }) }
-
-// drain lets a running Serve finish but no further one begin.
+// drain lets what runs finish, and then ends the session.
 func (s *Session) drain() {
 	s.end()
-	// A deadline in the past interrupts the read that waits for the next command. It fails only on a closed connection.
-	_ = s.conn.SetReadDeadline(time.Unix(1, 0))
+	s.conn.drain()
+	s.wake()
 }
+
+func (s *Session) end() { s.doneOnce.Do(func() { close(s.done) }) }
 
 // LastInteraction is when the last commands arrived. Any goroutine may call it.
 func (s *Session) LastInteraction() time.Time { return time.Unix(0, s.lastInteraction.Load()) }
@@ -135,75 +159,72 @@ func (s *Session) LastCommand() string {
 	return "NULL"
 }
 
-// run serves the connection until it ends, and returns why: nil when that was to be expected. When it returns, all replies
-// are written.
-func (s *Session) run() error {
-	for !s.server.isDraining() {
-		s.enter(reading)
+// advance takes the session one step further: it resumes the parked command, or executes what was read before, or else
+// reads and executes. It tells how many commands it has executed, and whether there is something to acknowledge and write,
+// or the session is closing. There is neither when nothing has arrived.
+func (s *Session) advance() (executed int, progress bool) {
+	switch {
+	case s.parked:
+		s.enter(serving, s.server.now())
+		s.parked = false
+		s.server.handler.Resume(s)
+		return 1, true
+	case s.server.isDraining():
+		s.closing = true
+		return 0, true
+	case len(s.rest) == 0:
 		commands, err := s.reader.ReadBatch()
-		s.out.Lock()
-		if err != nil || s.closing {
-			defer s.out.Unlock()
-			return s.readFailed(err)
+		if err == errWouldBlock {
+			return 0, false
 		}
-		s.enter(serving)
-		s.lastInteraction.Store(s.phaseSince.Load())
-		s.Out.SetLimit(int(s.server.limits.MaxOutputBuffer.Load()))
-		s.server.handler.Serve(s, commands)
-		if s.raw != nil && !s.closing {
-			s.server.roundOf(s).join(s)
-			continue
+		if err != nil {
+			s.readFailed(err)
+			return 0, true
 		}
-		s.server.handler.Acknowledge(s)
-		err = s.Flush()
-		closing := s.closing
-		s.out.Unlock()
-		if err != nil || closing {
-			return err
-		}
+		s.rest = commands
 	}
-	s.out.Lock() // waits until the last replies are written
-	defer s.out.Unlock()
-	return nil
+	now := s.server.now()
+	s.enter(serving, now)
+	s.lastInteraction.Store(now.UnixNano())
+	s.Out.SetLimit(int(s.server.limits.MaxOutputBuffer.Load()))
+	executed = s.server.handler.Serve(s, s.rest)
+	s.rest = s.rest[executed:]
+	return executed, true
+}
+
+// settled ends a step, whose replies are written as far as the client takes them.
+func (s *Session) settled(now time.Time) {
+	if !s.parked {
+		s.enter(reading, now)
+	}
 }
 
 // enter notes the phase for overdue, its time first.
-func (s *Session) enter(phase int32) {
-	s.phaseSince.Store(s.server.now().UnixNano())
+func (s *Session) enter(phase int32, now time.Time) {
+	s.phaseSince.Store(now.UnixNano())
 	s.phase.Store(phase)
 }
 
-// readFailed tells the client what was wrong with its request. Hanging up, in the middle of a command too, is a client's right.
-func (s *Session) readFailed(err error) error {
+// readFailed ends the session, and tells the client what was wrong with its request. Hanging up, in the middle of a command
+// too, is a client's right.
+func (s *Session) readFailed(err error) {
+	s.closing = true
 	if protocol, ok := err.(*ProtocolError); ok {
 		s.Out.Error(protocol.Reply)
-		return errors.Join(err, s.Flush())
+		s.reason = err
 	}
 	if errors.Is(err, ErrQueryBufferLimit) {
-		return err
+		s.reason = err
 	}
-	return nil
 }
 
-// Flush writes the replies in Out to the client. A Serve whose replies grow large may do so for those that are acknowledged
-// and that it would not take back. After an error the session is closing.
-func (s *Session) Flush() error {
+// outgoing is what there is to write, nothing if it has grown too large, which ends the session.
+func (s *Session) outgoing() []byte {
 	if s.Out.Overflowed() {
-		s.closing = true
-		s.Out.Reset()
-		return errOutputBufferLimit
-	}
-	if s.Out.Len() == 0 {
+		s.closing, s.reason = true, errOutputBufferLimit
 		return nil
 	}
-	s.writingSince.Store(s.server.now().UnixNano())
-	_, err := s.conn.Write(s.Out.Bytes())
-	s.writingSince.Store(0)
-	s.Out.Reset()
-	if err != nil {
-		s.closing = true
-	}
-	return err
+	return s.Out.Bytes()
 }
 
 // overdue says why the session has to be closed at the given time; empty if it need not be.

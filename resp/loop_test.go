@@ -1,0 +1,191 @@
+package resp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestStalledWorker lets commands take long while others arrive, more of them than there are cores.
+func TestStalledWorker(t *testing.T) {
+	h := &testHandler{waiting: make(chan struct{}), release: make(chan struct{})}
+	address := startTCP(t, newTestServer(t, h))
+	stuck := runtime.GOMAXPROCS(0) + 2
+	var gates []*client
+	for range stuck {
+		gate := dial(t, address)
+		gate.send("PING before\r\nGATE\r\nPING after\r\n")
+		<-h.waiting
+		gates = append(gates, gate)
+		for range 10 {
+			other := dial(t, address)
+			other.send("PING\r\n")
+			other.expect("+PONG\r\n")
+		}
+	}
+	for range stuck {
+		h.release <- struct{}{}
+	}
+	for _, gate := range gates {
+		gate.expect("$6\r\nbefore\r\n+OK\r\n$5\r\nafter\r\n")
+	}
+}
+
+// TestOrphans has one worker execute commands of several sessions before it stalls: their replies must not wait for it.
+func TestOrphans(t *testing.T) {
+	h := &testHandler{waiting: make(chan struct{}), release: make(chan struct{})}
+	address := startTCP(t, newTestServer(t, h))
+	var before []*client
+	for range 8 {
+		before = append(before, dial(t, address))
+	}
+	for range 20 {
+		gate := dial(t, address)
+		for _, c := range before {
+			c.send("PING\r\n")
+		}
+		gate.send("GATE\r\n")
+		for _, c := range before {
+			c.expect("+PONG\r\n")
+		}
+		<-h.waiting
+		h.release <- struct{}{}
+		gate.expect("+OK\r\n")
+	}
+}
+
+// TestPark counts that each parked command is resumed once, whoever wakes it, and that what follows it waits for it.
+func TestPark(t *testing.T) {
+	h := &testHandler{}
+	address := startTCP(t, newTestServer(t, h))
+	const clients, rounds = 40, 50
+	var all sync.WaitGroup
+	for i := range clients {
+		c := dial(t, address)
+		all.Go(func() {
+			for n := range rounds {
+				id := fmt.Sprintf("%d.%d", i, n)
+				_, _ = io.WriteString(c, "PARK\r\nPING "+id+"\r\n")
+				want := fmt.Sprintf("+UNPARKED\r\n$%d\r\n%s\r\n", len(id), id)
+				got := make([]byte, len(want))
+				if _, err := io.ReadFull(c.in, got); err != nil || string(got) != want {
+					t.Errorf("got %q, %v, want %q", got, err, want)
+					return
+				}
+			}
+		})
+	}
+	waker := dial(t, address)
+	for woken := 0; woken < clients*rounds; {
+		if woken%2 == 0 {
+			woken += h.unpark()
+			continue
+		}
+		waker.send("UNPARK\r\n")
+		reply, err := waker.in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply == ":1\r\n" {
+			woken++
+		}
+	}
+	all.Wait()
+}
+
+// TestParkedEnds hangs up on, kills and drains parked sessions.
+func TestParkedEnds(t *testing.T) {
+	h := &testHandler{}
+	s := newTestServer(t, h)
+	address := startTCP(t, s)
+	untilParked := func(n int) {
+		for {
+			h.mu.Lock()
+			parked := len(h.parked)
+			h.mu.Unlock()
+			if parked == n {
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+	for _, unread := range []string{"", "PING\r\n"} {
+		c := dial(t, address)
+		c.send("PARK\r\n" + unread)
+		untilParked(1)
+		_ = c.Close()
+		untilParked(0)
+
+		c = dial(t, address)
+		c.send("PARK\r\n" + unread)
+		_ = c.Conn.(*net.TCPConn).CloseWrite() // maybe before the command is read
+		c.expectEnd()
+		untilParked(0)
+
+		c = dial(t, address)
+		c.send("PING\r\nPARK\r\n" + unread)
+		c.expect("+PONG\r\n")
+		untilParked(1)
+		s.Each(func(s *Session) bool { s.Kill(); return true })
+		c.expectEnd()
+		untilParked(0)
+	}
+	c := dial(t, address)
+	c.send("PARK\r\nPING\r\n")
+	untilParked(1)
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.expectEnd()
+}
+
+// TestSlowReader sends more than sockets hold, in both directions.
+func TestSlowReader(t *testing.T) {
+	address := startTCP(t, newTestServer(t, &testHandler{}))
+	slow, other := dial(t, address), dial(t, address)
+	const size = 30 << 20
+	slow.send("LARGE " + strconv.Itoa(size) + "\r\nPING\r\n")
+	for range 10 {
+		other.send("PING\r\n")
+		other.expect("+PONG\r\n")
+	}
+	slow.expect("$" + strconv.Itoa(size) + "\r\n")
+	if n, err := io.CopyN(io.Discard, slow.in, size); err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	slow.expect("\r\n+PONG\r\n")
+	value := bytes.Repeat([]byte("x"), size)
+	slow.send(fmt.Sprintf("*2\r\n$4\r\nPING\r\n$%d\r\n%s\r\nPING\r\n", size, value))
+	slow.expect("$" + strconv.Itoa(size) + "\r\n" + string(value) + "\r\n+PONG\r\n")
+}
+
+// TestPipelines keeps several workers busy and looks at every reply.
+func TestPipelines(t *testing.T) {
+	s := newTestServer(t, &testHandler{})
+	address := startTCP(t, s)
+	const clients, commands = 30, 5000
+	var all sync.WaitGroup
+	for i := range clients {
+		c := dial(t, address)
+		var in, want strings.Builder
+		for n := range commands {
+			id := fmt.Sprintf("%d.%d", i, n)
+			in.WriteString("PING " + id + "\r\n")
+			fmt.Fprintf(&want, "$%d\r\n%s\r\n", len(id), id)
+		}
+		all.Go(func() { _, _ = io.WriteString(c, in.String()) })
+		all.Go(func() {
+			got := make([]byte, want.Len())
+			if _, err := io.ReadFull(c.in, got); err != nil || string(got) != want.String() {
+				t.Errorf("client %d: wrong replies, %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+}
