@@ -1,5 +1,11 @@
 package shard
 
+import "errors"
+
+// ErrNoDeadline says that the key is partitioned: such a key can't expire. A write locks the shards of its own elements only,
+// so a deadline would not hold for the fragments that are begun after it was set.
+var ErrNoDeadline = errors.New("a partitioned key can't have a deadline")
+
 // DB is one database within a transaction.
 type DB struct {
 	tx *Tx
@@ -78,6 +84,19 @@ func (d DB) CanHold(key []byte, kind Kind) error {
 	return err
 }
 
+// CanExpire returns ErrNoDeadline for a deadline, in unix ms and 0 for none, that the key can't have, whatever is there now. A
+// command that writes a value with a deadline asks before it writes anything.
+func (d DB) CanExpire(key []byte, atMs int64) error {
+	if atMs == 0 {
+		return nil
+	}
+	p, err := d.tx.store.placer.Place(d.n, key)
+	if err == nil && p.Partitioned {
+		err = ErrNoDeadline
+	}
+	return err
+}
+
 // Delete removes the key and tells whether it was there.
 func (d DB) Delete(key []byte) (existed bool, err error) {
 	err = d.fragments(key, func(s *Shard, o *object) error {
@@ -99,8 +118,13 @@ func (d DB) ExpireAt(key []byte) (atMs int64, exists bool, err error) {
 }
 
 // SetExpireAt sets the key's deadline in unix ms; 0 removes it, and a time that has passed removes the key.
-// It returns false when there is no such key.
+// It returns false when there is no such key, and ErrNoDeadline for a partitioned one that is not to be removed.
 func (d DB) SetExpireAt(key []byte, atMs int64) (exists bool, err error) {
+	if atMs > d.tx.nowMs {
+		if err := d.CanExpire(key, atMs); err != nil {
+			return false, err
+		}
+	}
 	err = d.fragments(key, func(s *Shard, o *object) error {
 		if o.kind == KindNone {
 			return nil
@@ -155,6 +179,26 @@ func (d DB) Set(key, val []byte, expireAtMs int64) error {
 		return s.remove(o)
 	}
 	return nil
+}
+
+// Append puts tail behind the string at the key, which is created if it is missing, keeps the key's deadline, and returns the new
+// length. It grows what is cached in place, since what a reply of this run refers to stays as it is; the row and the
+// log's record are written whole all the same.
+func (d DB) Append(key, tail []byte) (length int, err error) {
+	val, ok, err := d.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return len(tail), d.Set(key, tail, 0)
+	}
+	_, s, o, err := d.place(key)
+	if err != nil {
+		return 0, err
+	}
+	s.modify(o)
+	o.str = append(val, tail...)
+	return len(o.str), nil
 }
 
 // collection finds the object behind a collection's handle and checks its kind.

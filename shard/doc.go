@@ -8,13 +8,13 @@
 //
 //	row.go       the rows of a store, byte by byte
 //	object.go    what a shard knows of a key; cache.go keeps such objects
-//	list.go …    the typed collections: List, Hash, Set, ZSet; db.go, rename.go, walk.go: keys and databases
+//	list.go …    the typed collections: List, Hash, Set, ZSet; db.go, rename.go, swapdb.go, walk.go: keys and databases
 //	merge.go     partitioned sorted sets, walked as one
 //	tx.go        Tx: locks, commit, abort; watch.go: WATCH
 //	shard.go     what one shard does in a transaction
 //	log*.go      the commit log
 //	janitor.go   expiry and clearing in the background
-//	store.go     opening, replay, trimming, closing
+//	store.go     opening, replay, trimming, closing; format.go: what the data directory consists of
 //
 // # Locks
 //
@@ -24,11 +24,12 @@
 //
 // # Goroutines
 //
-// For each shard a janitor, for the store a trimmer of the log, for the log a ticker. Close stops them.
+// For each shard a janitor, for the store a trimmer of the log, for the log a ticker. Close stops them. One that runs
+// Options.Fatal when the store fails.
 //
 // # Errors
 //
 // An error that a client caused is one of the package's variables. An error of reading is returned, and the transaction
-// with it is to be aborted. A failed write of the log is final: see commitLog. An error after a commit has reached the log
-// ends the store, through Options.Fatal.
+// with it is to be aborted. A failed write of the log is final, see commitLog, and ends the store, through Options.Fatal, as
+// does an error after a commit has reached the log.
 package shard

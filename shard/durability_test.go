@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -137,7 +138,7 @@ func TestPowerLoss(t *testing.T) {
 }
 
 // TestLogFailure injects a failure into the log's writes or fsyncs: the commit isn't acknowledged, nor is any
-// later one, and what was acknowledged is there after the next start.
+// later one, the server is told to end, once, and what was acknowledged is there after the next start.
 func TestLogFailure(t *testing.T) {
 	for _, kind := range []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSyncData} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
@@ -150,6 +151,8 @@ func TestLogFailure(t *testing.T) {
 				return nil
 			})
 			opts := testOptions(errorfs.Wrap(mem, injector), 4, clock.NewManual(testStart))
+			fatal := make(chan error, 2)
+			opts.Fatal = func(err error) { fatal <- err }
 			st := openTest(t, opts)
 			tx := st.NewTx()
 			for i := 1; i <= 10; i++ {
@@ -171,9 +174,15 @@ func TestLogFailure(t *testing.T) {
 			if err := commitBoth(st, tx, 21); err == nil {
 				t.Fatal("a commit was acknowledged after the log had failed")
 			}
+			if err := <-fatal; !strings.Contains(err.Error(), "injected") || !errors.Is(st.Err(), err) {
+				t.Fatalf("the server ends with %v, the store's failure is %v", err, st.Err())
+			}
 			crashed := mem.CrashClone(vfs.CrashCloneCfg{})
 			if err := st.Close(); err == nil {
 				t.Fatal("close says nothing of the failure")
+			}
+			if len(fatal) > 0 {
+				t.Fatalf("the server was told to end again: %v", <-fatal)
 			}
 			opts.FS = crashed
 			st = openTest(t, opts)
@@ -182,6 +191,57 @@ func TestLogFailure(t *testing.T) {
 				t.Fatalf("a %d, b %d, list %d, want 10 or 11 in all", a, b, listed)
 			}
 		})
+	}
+}
+
+// TestFailureClosesTheLog fails the store behind the log, as an error after a commit does: from then on nothing gets into the
+// log, since a shard's memory may not be what the log says.
+func TestFailureClosesTheLog(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 4, clock.NewManual(testStart))
+	fatal := make(chan error, 1)
+	opts.Fatal = func(err error) { fatal <- err }
+	st := openTest(t, opts)
+	tx := st.NewTx()
+	if err := commitBoth(st, tx, 1); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	if err := st.fail(broken); err != broken {
+		t.Fatal(err)
+	}
+	<-fatal
+	if err := commitBoth(st, tx, 2); !errors.Is(err, broken) {
+		t.Errorf("a commit after the failure: %v", err)
+	}
+	if err := st.Wait(0); !errors.Is(err, broken) {
+		t.Errorf("a reply after the failure: %v", err)
+	}
+	if err := st.Close(); !errors.Is(err, broken) {
+		t.Errorf("closed with %v", err)
+	}
+	opts.Fatal = func(err error) { panic(err) }
+	st = openTest(t, opts)
+	defer closeTest(t, st)
+	if a, b, listed := readBoth(t, st); a != 1 || b != 1 || listed != 1 {
+		t.Errorf("after the start there is %d, %d and a list of %d, want 1 each", a, b, listed)
+	}
+}
+
+// TestLogIsTrimmedWithoutFlushes writes more than the log may hold into memtables that are far from full, on one shard of
+// four: closing a segment of the log is enough for it to be cut.
+func TestLogIsTrimmedWithoutFlushes(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 4, clock.NewManual(testStart))
+	opts.Fsync, opts.MemtableBytes, opts.LogMax = FsyncEverySec, 64<<20, 128<<10
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	tx := st.NewTx()
+	for i := 1; i <= 4000; i++ {
+		if err := commitBoth(st, tx, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for st.log.size() > opts.LogMax {
+		runtime.Gosched() // until it is, or the test's time is over
 	}
 }
 
@@ -201,7 +261,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"shard renamed", func(_ *testing.T, _ *vfs.MemFS, o *Options) { o.Names = []string{"default-0", "other"} }, false, "keep the order"},
 		{"other format", func(t *testing.T, fs *vfs.MemFS, _ *Options) {
 			writeTestFile(t, fs, "data/FORMAT", `{"version":99,"default_shards":2,"names":["default-0","default-1"]}`)
-		}, false, "has format 99, this server reads format 1"},
+		}, false, "has format 99, this server reads format 2"},
 		{"damaged format", func(t *testing.T, fs *vfs.MemFS, _ *Options) { writeTestFile(t, fs, "data/FORMAT", "{") }, false, "FORMAT is not readable"},
 		{"shards swapped", func(t *testing.T, fs *vfs.MemFS, _ *Options) {
 			for _, mv := range [][2]string{{"default-0", "x"}, {"default-1", "default-0"}, {"x", "default-1"}} {

@@ -37,7 +37,7 @@ func TestFlushFailures(t *testing.T) {
 	}
 	full.Store(true)
 	for _, s := range st.shards {
-		if _, err := s.db.AsyncFlush(); err != nil {
+		if _, err := s.beginFlush(); err != nil {
 			t.Fatal(err)
 		}
 	}

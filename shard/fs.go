@@ -2,7 +2,6 @@ package shard
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -56,22 +55,21 @@ func (f *tableFile) SyncData() error {
 
 // pebbleLogger passes on what Pebble has to say: its chatter at debug level.
 type pebbleLogger struct {
-	logger *slog.Logger
-	shard  string
-	fatal  func(error)
+	store *Store
+	shard string
 }
 
 func (l *pebbleLogger) Infof(format string, args ...any) {
-	l.logger.Debug("pebble", "shard", l.shard, "text", fmt.Sprintf(format, args...))
+	l.store.logger.Debug("pebble", "shard", l.shard, "text", fmt.Sprintf(format, args...))
 }
 
 func (l *pebbleLogger) Errorf(format string, args ...any) {
-	l.logger.Error("pebble", "shard", l.shard, "text", fmt.Sprintf(format, args...))
+	l.store.logger.Error("pebble", "shard", l.shard, "text", fmt.Sprintf(format, args...))
 }
 
-// Fatalf is called for errors on which Pebble can't go on, such as a failed write of its manifest.
+// Fatalf is called for errors on which Pebble can't go on, such as a failed write of its manifest. It may not return; the
+// process ends meanwhile.
 func (l *pebbleLogger) Fatalf(format string, args ...any) {
-	err := fmt.Errorf("shard %s: pebble: %s", l.shard, fmt.Sprintf(format, args...))
-	l.fatal(err)
-	panic(err)
+	_ = l.store.fail(fmt.Errorf("shard %s: pebble: %s", l.shard, fmt.Sprintf(format, args...)))
+	select {}
 }

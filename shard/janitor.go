@@ -2,6 +2,7 @@ package shard
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"time"
 
@@ -16,28 +17,61 @@ const (
 	expireBatch   = 200     // keys that one round removes
 	expireBytes   = 4 << 20 // length of their names after which it removes no further one
 	clearBatch    = 500     // rows that one round clears one by one
+	clearBytes    = 1 << 20 // length of their keys after which it clears no further one
 	buryDirect    = 128     // elements up to which a collection's rows are deleted with the key
+	buryBytes     = 1 << 20 // length of a transaction's batch from which it leaves the rows to the janitor
 	rangeDeleteAt = 500     // elements from which a dead collection is cleared with one range deletion
 )
 
-// bury gets rid of the rows of a collection whose key goes: a few at once, more by the janitor.
+// bury gets rid of the rows of a collection whose key goes: a few at once, more by the janitor. A name may be as long as a
+// transaction can be, so what can be deleted at once is a matter of bytes as well.
 func (s *Shard) bury(o *object) error {
-	if o.count > buryDirect {
-		s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), o.id)
-		s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(o.kind)}, uint64(o.count)))
-		s.graves = true
-		s.wakeJanitor()
-		return nil
+	groups := o.stream != nil && o.stream.groupCount > 0
+	if groups {
+		s.flushGroups(o) // so that the janitor finds what this transaction has changed
 	}
-	if s.buryCached(o) {
-		return nil
+	if !groups && o.count <= buryDirect && s.batch.Len() < buryBytes {
+		done := s.buryCached(o)
+		if !done {
+			var err error
+			if _, done, err = s.deleteRows(s.reader(o), o.kind, o.id, buryBytes); err != nil {
+				return err
+			}
+		}
+		if done {
+			return nil
+		}
 	}
-	_, err := s.deleteRows(s.reader(o), o.id, math.MaxInt)
-	return err
+	s.dig(o.kind, o.id, o.count)
+	return nil
 }
 
-// buryCached deletes the rows of a collection that is wholly cached, without reading any.
+// dig leaves the rows of a collection to the janitor.
+func (s *Shard) dig(kind Kind, id uint64, count int64) {
+	s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), id)
+	s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(kind)}, uint64(count)))
+	s.graves = true
+	s.wakeJanitor()
+}
+
+// rowsOf lists the rows that a collection of the kind has under its id. A stream's groups are collections of their own.
+func rowsOf(kind Kind) []byte {
+	switch kind {
+	case KindZSet:
+		return []byte{rowElement, rowScore}
+	case KindStream:
+		return []byte{rowElement, rowGroup}
+	case kindGroup:
+		return []byte{rowElement, rowScore, rowConsumer}
+	}
+	return []byte{rowElement}
+}
+
+// buryCached deletes the rows of a collection that is wholly cached and small, without reading any.
 func (s *Shard) buryCached(o *object) bool {
+	if o.footprint() > buryBytes {
+		return false
+	}
 	drop := func(name string) {
 		s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, []byte(name))
 		s.delete(s.keyBuf)
@@ -68,28 +102,36 @@ func (s *Shard) buryCached(o *object) bool {
 				s.delete(s.keyBuf)
 			}
 		}
+	case o.kind == KindStream && o.stream.whole():
+		for i := range o.stream.tail.Len() {
+			s.keyBuf = appendEntryKey(s.keyBuf[:0], o.id, o.stream.tail.At(i).id)
+			s.delete(s.keyBuf)
+		}
 	default:
 		return false
 	}
 	return true
 }
 
-// deleteRows deletes up to limit rows of the collection one by one and tells how many there were.
-func (s *Shard) deleteRows(r pebble.Reader, id uint64, limit int) (n int, err error) {
-	for _, row := range []byte{rowElement, rowScore} {
+// deleteRows deletes rows of the collection one by one, up to a length of their keys. It tells how many it deleted, and
+// whether they were all.
+func (s *Shard) deleteRows(r pebble.Reader, kind Kind, id uint64, bytes int) (n int, done bool, err error) {
+	for _, row := range rowsOf(kind) {
 		it, err := s.iterate(r, appendElementPrefix(nil, row, id), appendElementPrefix(nil, row, id+1))
 		if err != nil {
-			return n, err
+			return n, false, err
 		}
-		for ok := it.First(); ok && n < limit; ok = it.Next() {
+		ok := it.First()
+		for ; ok && len(it.Key()) <= bytes; ok = it.Next() {
+			bytes -= len(it.Key())
 			s.delete(it.Key())
 			n++
 		}
-		if err := s.finish(it); err != nil {
-			return n, err
+		if err := s.finish(it); err != nil || ok {
+			return n, false, err
 		}
 	}
-	return n, nil
+	return n, true, nil
 }
 
 // janitor runs until the store closes.
@@ -267,9 +309,11 @@ func (s *Shard) clearKeyspace() (cleared bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	n := 0
-	for ok := it.First(); ok && n < clearBatch; ok = it.Next() {
+	n, bytes := 0, 0
+	ok := it.First()
+	for ; ok && n < clearBatch && bytes <= clearBytes; ok = it.Next() {
 		n++
+		bytes += len(it.Key())
 		var o object
 		if err := o.decode(it.Value()); err == nil && o.kind != KindString {
 			s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), o.id)
@@ -277,7 +321,7 @@ func (s *Shard) clearKeyspace() (cleared bool, err error) {
 		}
 		s.delete(it.Key())
 	}
-	if n < clearBatch {
+	if !ok {
 		s.delete(grave)
 	}
 	return true, s.finish(it)
@@ -291,23 +335,29 @@ func (s *Shard) clearCollections() (cleared bool, err error) {
 		return false, err
 	}
 	rows := 0
-	for ok := it.First(); ok && rows < clearBatch; ok = it.Next() {
+	for ok := it.First(); ok && rows < clearBatch && s.batch.Len() < clearBytes; ok = it.Next() {
 		cleared = true
 		key, val := it.Key(), it.Value()
 		id := binary.BigEndian.Uint64(key[1:])
 		count, _ := binary.Uvarint(val[1:])
 		rows++
-		if count >= rangeDeleteAt {
-			s.deleteRange(appendElementPrefix(nil, rowElement, id), appendElementPrefix(nil, rowElement, id+1))
-			if Kind(val[0]) == KindZSet {
-				s.deleteRange(appendElementPrefix(nil, rowScore, id), appendElementPrefix(nil, rowScore, id+1))
+		kind, done := Kind(val[0]), false
+		if kind == KindStream {
+			if err := s.digGroups(id); err != nil {
+				return false, errors.Join(err, s.finish(it))
 			}
-		} else {
-			n, err := s.deleteRows(s.db, id, math.MaxInt)
-			if err != nil {
-				return false, err
+		}
+		if count < rangeDeleteAt {
+			var n int
+			if n, done, err = s.deleteRows(s.db, kind, id, clearBytes); err != nil {
+				return false, errors.Join(err, s.finish(it))
 			}
 			rows += n
+		}
+		if !done {
+			for _, row := range rowsOf(kind) {
+				s.deleteRange(appendElementPrefix(nil, row, id), appendElementPrefix(nil, row, id+1))
+			}
 		}
 		s.delete(key)
 	}

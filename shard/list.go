@@ -143,6 +143,8 @@ func (o *object) settle() {
 		o.set.settle()
 	case o.zset != nil:
 		o.zset.settle()
+	case o.stream != nil:
+		o.stream.settle()
 	}
 }
 

@@ -72,12 +72,17 @@ const (
 // logOptions are the surroundings of a commit log.
 type logOptions struct {
 	FS          vfs.FS
-	Dir         string      // created if missing; belongs to the log alone
+	Dir         string      // belongs to the log alone
+	Create      bool        // the log may be missing; otherwise that is an error
 	Policy      fsyncPolicy // at the start; see setPolicy
 	SegmentSize int64       // 0 means logDefaultSegmentSize
 	// Ticker gives a channel that ticks at the interval, and the function that stops it. Nil means the wall clock.
 	Ticker func(time.Duration) (<-chan time.Time, func())
 	Logger *slog.Logger // nil means slog.Default
+	// Rotated is called when a segment has been closed, which trim may remove one day, and Failed once, when a failure has
+	// ended the log. Both are called with locks held: they must neither block nor call the log. Nil means nobody.
+	Rotated func()
+	Failed  func(error)
 }
 
 // logPart is one shard's share of a commit.
@@ -378,9 +383,13 @@ func (l *commitLog) fail(operation, path string, cause error) error {
 		operation, path, cause)
 	if l.failure.CompareAndSwap(nil, &err) {
 		l.opts.Logger.Error("commit log failed", "operation", operation, "path", path, "error", cause)
+		l.opts.Failed(err)
 	}
 	return l.failed()
 }
+
+// refuse ends the log for a reason that is not its own.
+func (l *commitLog) refuse(err error) { l.failure.CompareAndSwap(nil, &err) }
 
 // logEncodeHead appends the framing of a record to head, up to its first batch. It returns the size of the whole record
 // and the checksum of all but the sequence, which is known only under the log's mutex.

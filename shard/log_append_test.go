@@ -32,7 +32,7 @@ func logTestFS(t testing.TB) *vfs.MemFS {
 // logTestOptions uses segments of a few records, and a ticker that the test drives.
 func logTestOptions(fs vfs.FS, policy fsyncPolicy, ticks chan time.Time) logOptions {
 	return logOptions{
-		FS: fs, Dir: logTestDir, Policy: policy, SegmentSize: 512,
+		FS: fs, Dir: logTestDir, Create: true, Policy: policy, SegmentSize: 512,
 		Ticker: func(time.Duration) (<-chan time.Time, func()) { return ticks, func() {} },
 		Logger: slog.New(slog.DiscardHandler),
 	}

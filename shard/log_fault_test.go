@@ -270,7 +270,7 @@ func TestLogLeftoverCannotBeRemoved(t *testing.T) {
 
 // TestLogDefaults runs on the real file system, with the defaults for what may be left out.
 func TestLogDefaults(t *testing.T) {
-	opts := logOptions{FS: vfs.Default, Dir: t.TempDir() + "/log", Policy: fsyncEverySec}
+	opts := logOptions{FS: vfs.Default, Dir: t.TempDir() + "/log", Create: true, Policy: fsyncEverySec}
 	for last := uint64(0); last < 60; last += 20 {
 		l, numbers := logTestOpen(t, opts)
 		logTestSpan(t, numbers, 1, last)

@@ -52,11 +52,13 @@ func (d *logDefect) Error() string { return fmt.Sprintf("offset %d: %s", d.offse
 func openLog(opts logOptions, apply func(parts []logPart) error) (*commitLog, error) {
 	l := newCommitLog(opts)
 	fs := l.opts.FS
-	if err := fs.MkdirAll(opts.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("commit log: create %s: %w", opts.Dir, err)
-	}
-	if err := logSyncDir(fs, fs.PathDir(opts.Dir)); err != nil {
-		return nil, fmt.Errorf("commit log: fsync the directory above %s: %w", opts.Dir, err)
+	if opts.Create {
+		if err := fs.MkdirAll(opts.Dir, 0o755); err != nil {
+			return nil, fmt.Errorf("commit log: create %s: %w", opts.Dir, err)
+		}
+		if err := logSyncDir(fs, fs.PathDir(opts.Dir)); err != nil {
+			return nil, fmt.Errorf("commit log: fsync the directory above %s: %w", opts.Dir, err)
+		}
 	}
 	numbers, err := l.listSegments()
 	if err != nil {
@@ -64,13 +66,12 @@ func openLog(opts logOptions, apply func(parts []logPart) error) (*commitLog, er
 	}
 	if len(numbers) > 0 {
 		last := numbers[len(numbers)-1]
-		exists, err := l.repairLast(last)
-		if err != nil {
+		if err := l.repairLast(last); err != nil {
 			return nil, fmt.Errorf("commit log: repair %s: %w", l.segmentPath(last), err)
 		}
-		if !exists {
-			numbers = numbers[:len(numbers)-1]
-		}
+	} else if !opts.Create {
+		return nil, fmt.Errorf("commit log: %s has no segment, and the commits in them would be lost: "+
+			"mount or put back what was there, or restore the whole data directory from a backup", opts.Dir)
 	}
 	for _, number := range numbers {
 		if err := l.replaySegment(number, apply); err != nil {
@@ -93,6 +94,12 @@ func newCommitLog(opts logOptions) *commitLog {
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
+	}
+	if opts.Rotated == nil {
+		opts.Rotated = func() {}
+	}
+	if opts.Failed == nil {
+		opts.Failed = func(error) {}
 	}
 	if opts.Ticker == nil {
 		opts.Ticker = func(d time.Duration) (<-chan time.Time, func()) {
@@ -163,41 +170,35 @@ func (l *commitLog) startSegment() error {
 	return nil
 }
 
-// repairLast rewrites the last segment without its torn tail and makes it durable. It reports whether the segment
-// exists now: one whose creation was cut short is removed.
-func (l *commitLog) repairLast(number uint64) (exists bool, err error) {
+// repairLast rewrites the last segment without its torn tail and makes it durable.
+func (l *commitLog) repairLast(number uint64) (err error) {
 	path := l.segmentPath(number)
 	r, err := l.openReader(number)
-	if errors.Is(err, errLogBadHeader) && r.size <= logHeaderSize {
-		l.recovered.Dropped = r.size
-		l.opts.Logger.Warn("commit log: removing a segment whose creation was cut short", "path", path, "bytes", r.size)
-		return false, errors.Join(r.file.Close(), l.opts.FS.Remove(path))
-	}
 	if err != nil {
-		return false, errors.Join(logDamaged(err), r.close())
+		return errors.Join(logDamaged(err), r.close())
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 
 	temp := path + logTempSuffix
 	w, err := l.opts.FS.Create(temp, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return false, err
+		return err
 	}
 	err = logCopyWhole(w, r, logEncodeHeader(number, r.sequence))
 	if err == nil {
 		err = w.Sync()
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
-		return false, err
+		return err
 	}
 	if err := l.opts.FS.Rename(temp, path); err != nil {
-		return false, err
+		return err
 	}
 	if l.recovered.Dropped = r.size - r.offset; l.recovered.Dropped > 0 {
 		l.opts.Logger.Warn("commit log: cut the torn end of the last segment; it was never acknowledged as fsynced",
 			"path", path, "offset", r.offset, "bytes", l.recovered.Dropped, "reason", r.defect.reason)
 	}
-	return true, logSyncDir(l.opts.FS, l.opts.Dir)
+	return logSyncDir(l.opts.FS, l.opts.Dir)
 }
 
 // logCopyWhole writes the header and the whole records that r still has to w. The first defect ends the records.

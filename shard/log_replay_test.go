@@ -96,13 +96,16 @@ func logTestRefused(t *testing.T, fs vfs.FS, texts ...string) {
 	}
 }
 
-// TestLogTornTail cuts the last segment at every byte, and damages every byte of its records in turn.
+// TestLogTornTail cuts the last segment at every byte of its records, and damages every byte of its records in turn.
 func TestLogTornTail(t *testing.T) {
 	segments, lasts := logTestSegments(t)
 	n := len(segments)
 	tail, before := segments[n-1], lasts[n-2]
 	ends := logTestRecordEnds(tail)
-	for at := range len(tail) {
+	for at := range logHeaderSize { // which is on disk before the file gets its name
+		logTestRefused(t, logTestPlant(t, slices.Concat(segments[:n-1], [][]byte{tail[:at]})), logTestPath(n), "header", "from a backup")
+	}
+	for at := logHeaderSize; at < len(tail); at++ {
 		last, end := before, 0 // of the records that end at or before the byte
 		for i := range ends {
 			if ends[i] <= at {
@@ -111,11 +114,9 @@ func TestLogTornTail(t *testing.T) {
 		}
 		cut := slices.Concat(segments[:n-1], [][]byte{tail[:at]})
 		logTestTail(t, cut, last, int64(at-end))
-		if at >= logHeaderSize {
-			damaged := slices.Clone(tail)
-			damaged[at] ^= 0x10
-			logTestTail(t, slices.Concat(segments[:n-1], [][]byte{damaged}), last, int64(len(tail)-end))
-		}
+		damaged := slices.Clone(tail)
+		damaged[at] ^= 0x10
+		logTestTail(t, slices.Concat(segments[:n-1], [][]byte{damaged}), last, int64(len(tail)-end))
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // The disk format of the commit log, version 1. Numbers are little-endian, checksums are CRC-32C (Castagnoli).
 //
 // The directory holds segments, named by their number in ten or more decimal digits with ".log" behind. Numbers are
-// contiguous; the oldest need not be 1, since trimming removes from that end. "<segment>.tmp" is a segment that was being
-// rewritten when the process ended; opening removes it.
+// contiguous; the oldest need not be 1, since trimming removes from that end. There is always at least one. "<segment>.tmp"
+// is a segment that was being made or rewritten when the process ended; opening removes it.
 //
 // A segment is a header and records, without padding:
 //
@@ -40,8 +40,8 @@ import (
 // Sequences are contiguous over all segments, so a stale or misplaced record never passes for a valid one. The sequence
 // comes last because it is known only under the log's mutex: the checksum of all before it is computed outside.
 //
-// The header and the file's name are on disk before the first record is written. A bad header in a file longer than a
-// header is therefore damage, and in any other file it is a rotation that a crash cut short.
+// The header is on disk before the file gets its name, and the name before the first record is written, so a bad header is
+// damage.
 
 const (
 	logMagic         = "codeqlog"
@@ -115,13 +115,15 @@ func (l *commitLog) rotate() error {
 		return l.fail("create", l.segmentPath(old.number+1), err)
 	}
 	l.active = next
+	l.opts.Rotated()
 	return nil
 }
 
-// createSegment makes an empty segment, durable with its header and its name.
+// createSegment makes an empty segment, durable with its header and its name, in the place of one that may be there.
 func (l *commitLog) createSegment(number, first uint64) (_ *logSegment, err error) {
 	s := &logSegment{number: number, path: l.segmentPath(number), first: first, size: logHeaderSize}
-	if s.file, err = l.opts.FS.Create(s.path, vfs.WriteCategoryUnspecified); err != nil {
+	temp := s.path + logTempSuffix
+	if s.file, err = l.opts.FS.Create(temp, vfs.WriteCategoryUnspecified); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -133,6 +135,9 @@ func (l *commitLog) createSegment(number, first uint64) (_ *logSegment, err erro
 		return nil, err
 	}
 	if err := s.file.Sync(); err != nil {
+		return nil, err
+	}
+	if err := l.opts.FS.Rename(temp, s.path); err != nil {
 		return nil, err
 	}
 	if err := logSyncDir(l.opts.FS, l.opts.Dir); err != nil {
@@ -206,7 +211,6 @@ func logEncodeHeader(number, first uint64) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, logCRC))
 }
 
-// errLogBadHeader says that a header is no header at all, which a crash during rotation can cause.
 var errLogBadHeader = errors.New("the segment's header is incomplete or its checksum is wrong")
 
 // logDecodeHeader returns the sequence of the segment's first record.

@@ -490,11 +490,19 @@ func (m *storeMachine) stepKey(t *rapid.T, d DB, db int, key string) {
 			return
 		}
 		val := drawMember(t)
+		if rapid.Bool().Draw(t, "append") {
+			m.stepAppend(t, d, model, key, val)
+			return
+		}
 		ok(t, d.Set([]byte(key), []byte(val), 0))
 		model[key] = &modelValue{kind: KindString, str: val}
 	case 2:
 		at := d.Now() + rapid.Int64Range(-1000, 5000).Draw(t, "ttl")
 		exists, err := d.SetExpireAt([]byte(key), at)
+		if at > d.Now() && strings.HasPrefix(key, "part:") {
+			equal(t, "expire", err, ErrNoDeadline)
+			return
+		}
 		ok(t, err)
 		equal(t, "expire", exists, v != nil)
 		if v != nil {
@@ -538,6 +546,27 @@ func (m *storeMachine) stepKey(t *rapid.T, d DB, db int, key string) {
 	}
 }
 
+func (m *storeMachine) stepAppend(t *rapid.T, d DB, model modelDB, key, tail string) {
+	v := model[key]
+	if v != nil && v.kind != KindString {
+		_, err := d.Append([]byte(key), []byte(tail))
+		equal(t, "append", err, ErrWrongType)
+		return
+	}
+	before, _, err := d.Get([]byte(key))
+	ok(t, err)
+	kept := string(before)
+	n, err := d.Append([]byte(key), []byte(tail))
+	ok(t, err)
+	equal(t, "what was read before", string(before), kept)
+	if v == nil {
+		v = &modelValue{kind: KindString}
+		model[key] = v
+	}
+	v.str += tail
+	equal(t, "length", n, len(v.str))
+}
+
 func (m *storeMachine) checkKeys(t *rapid.T, got []string, model modelDB) {
 	var want []string
 	for k, v := range model {
@@ -558,6 +587,10 @@ func (m *storeMachine) stepRename(t *rapid.T, d DB, model modelDB, key string) {
 	err := d.Rename([]byte(key), []byte(dst))
 	if p.Partitioned && p.Kind != v.kind {
 		equal(t, "rename", err, ErrWrongType)
+		return
+	}
+	if p.Partitioned && v.expireAt != 0 {
+		equal(t, "rename", err, ErrNoDeadline)
 		return
 	}
 	ok(t, err)

@@ -17,6 +17,8 @@ const (
 	KindSet
 	KindZSet
 	KindStream
+	// kindGroup is a consumer group of a stream, a collection without a key. Only graves have it.
+	kindGroup Kind = 64
 )
 
 // String returns the name that Redis' TYPE gives the kind.
@@ -55,13 +57,15 @@ type object struct {
 	count    int64  // elements of a collection
 	str      []byte // a string's value
 
-	list *listBody
-	hash *hashBody
-	set  *setBody
-	zset *zsetBody
+	list   *listBody
+	hash   *hashBody
+	set    *setBody
+	zset   *zsetBody
+	stream *streamBody
 
 	stored bool // a metadata row exists on disk
 	dirty  bool
+	quiet  bool   // what the transaction has changed so far is nothing to those who watch the key; see changeStream
 	turn   uint64 // when the object was last made dirty, counted while somebody waits on the shard; see gatherReady
 	bytes  int    // what the cache has charged for it
 
@@ -73,7 +77,7 @@ const objectOverhead = 256
 
 // footprint estimates the resident bytes of the object.
 func (o *object) footprint() int {
-	n := objectOverhead + len(o.key) + len(o.str)
+	n := objectOverhead + len(o.key) + cap(o.str)
 	switch {
 	case o.list != nil:
 		n += o.list.footprint()
@@ -83,6 +87,8 @@ func (o *object) footprint() int {
 		n += o.set.bytes
 	case o.zset != nil:
 		n += o.zset.footprint()
+	case o.stream != nil:
+		n += o.stream.footprint()
 	}
 	return n
 }
@@ -98,6 +104,8 @@ func (o *object) dropElements() {
 		o.set.shrink()
 	case o.zset != nil:
 		o.zset.shrink()
+	case o.stream != nil:
+		o.stream.shrink()
 	}
 }
 
@@ -110,7 +118,7 @@ const metaHasExpiry = 1 << 7
 //
 //	kind u8 · version u8, its top bit set when an expiry follows · expire-at ms u64 ·
 //	string: the value · collection: id, count as uvarints ·
-//	list: head, tail as varints · sorted set: the low mark
+//	list: head, tail as varints · sorted set: see zsetBody.encode · stream: see streamBody.encode
 func (o *object) encode(dst []byte) []byte {
 	dst = append(dst, byte(o.kind))
 	if o.expireAt != 0 {
@@ -129,7 +137,9 @@ func (o *object) encode(dst []byte) []byte {
 		dst = binary.AppendVarint(dst, o.list.head)
 		dst = binary.AppendVarint(dst, o.list.tail)
 	case KindZSet:
-		dst = append(dst, o.zset.lowMark()...)
+		dst = o.zset.encode(dst)
+	case KindStream:
+		dst = o.stream.encode(dst)
 	}
 	return dst
 }
@@ -164,8 +174,9 @@ func (o *object) decode(val []byte) error {
 	case KindSet:
 		o.set = newSetBody()
 	case KindZSet:
-		o.zset = newZSetBody()
-		o.zset.mark = append([]byte(nil), r.rest...)
+		o.zset = decodeZSet(&r)
+	case KindStream:
+		o.stream = decodeStream(&r, o.count)
 	default:
 		return errCorruptRow
 	}
@@ -173,6 +184,11 @@ func (o *object) decode(val []byte) error {
 		return errCorruptRow
 	}
 	return nil
+}
+
+// hasRows tells whether the value has rows besides its metadata.
+func (o *object) hasRows() bool {
+	return o.kind != KindString && (o.count > 0 || o.stream != nil && o.stream.groupCount > 0)
 }
 
 // become turns an absent object into an empty collection of the kind.
@@ -187,15 +203,16 @@ func (o *object) become(kind Kind, id uint64) {
 		o.set = newSetBody()
 	case KindZSet:
 		o.zset = newZSetBody()
-		o.zset.low = newScoreTree()
-		o.zset.unbounded = true
+		o.zset.setWhole(scoreWindow{tree: newScoreTree()})
+	case KindStream:
+		o.stream = &streamBody{news: true}
 	}
 }
 
 // clear makes the object absent.
 func (o *object) clear() {
 	o.kind, o.expireAt, o.id, o.count, o.str = KindNone, 0, 0, 0, nil
-	o.list, o.hash, o.set, o.zset = nil, nil, nil, nil
+	o.list, o.hash, o.set, o.zset, o.stream = nil, nil, nil, nil, nil
 }
 
 // varintReader reads varints until one is bad; after that it yields zeros.

@@ -30,7 +30,10 @@ func (s *Shard) rename(o, do *object) error {
 	s.modify(o)
 	s.modify(do)
 	do.kind, do.id, do.count, do.str = o.kind, o.id, o.count, o.str
-	do.list, do.hash, do.set, do.zset = o.list, o.hash, o.set, o.zset
+	do.list, do.hash, do.set, do.zset, do.stream = o.list, o.hash, o.set, o.zset, o.stream
+	if do.stream != nil {
+		do.stream.news = true
+	}
 	o.clear()
 	if do.db != o.db {
 		s.count(o.db, -1)
@@ -50,6 +53,9 @@ func (d DB) move(src, dst []byte, to Placement) error {
 		return ErrWrongType
 	}
 	at, _, err := d.ExpireAt(src)
+	if err == nil {
+		err = d.CanExpire(dst, at)
+	}
 	if err != nil {
 		return err
 	}
@@ -104,6 +110,8 @@ func (d DB) copyValue(kind Kind, src, dst []byte) error {
 				return put(err)
 			})
 		})
+	case KindStream:
+		return d.copyStream(src, dst)
 	}
 	return ErrWrongType
 }

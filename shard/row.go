@@ -19,13 +19,19 @@ import (
 //	e id hash field                hash field                            → value
 //	e id hash member               set member                            → nothing
 //	e id hash member               sorted-set member                     → score, 8 bytes
+//	e id entry                     stream's entry                        → fields and values
 //	o id score member              sorted-set member in score order      → nothing
+//	g id group                     consumer group of a stream            → its collection id and state
+//	c group-id consumer            consumer of a group                   → its number and state
+//	e group-id entry               entry that is pending in a group      → consumer's number, delivery
+//	o group-id number entry        the same by its consumer              → nothing
 //	x deadline space key           a key that expires                    → nothing
 //	d id                           a dead collection, still to be cleared → its kind
 //	k space                        a dead keyspace, still to be cleared  → nothing
 //
 // space is a keyspace id, 4 bytes; id a collection id, 8 bytes; index a list index, 8 bytes with the sign bit
-// flipped; score a float64 in sortable form, 8 bytes; deadline unix milliseconds, 8 bytes. hash is 4 bytes of
+// flipped; score a float64 in sortable form, 8 bytes; deadline unix milliseconds, 8 bytes; entry a stream's id, ms and
+// sequence number, 16 bytes; number a consumer's number within its group, 4 bytes; names are as they are. hash is 4 bytes of
 // xxHash64 of what follows it: keys, fields and members have no order in Redis, so rows are kept in the order
 // of that hash. It is what makes the cursor of SCAN, HSCAN, SSCAN and ZSCAN a plain number that needs no
 // memory on the server and keeps Redis' guarantee over restarts (ADR 0004), and lets a random seek find a
@@ -37,6 +43,8 @@ const (
 	rowMeta         = 'm'
 	rowElement      = 'e'
 	rowScore        = 'o'
+	rowGroup        = 'g'
+	rowConsumer     = 'c'
 	rowDeadline     = 'x'
 	rowDead         = 'd'
 	rowDeadKeyspace = 'k'

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -34,6 +35,11 @@ type Shard struct {
 	watches        map[watchKey][]*Watch
 	queues         map[waitKey]*waitQueue
 
+	// What is committed and not yet in db; see stage. staged takes what is committed next, applying is on its way, applied
+	// has arrived and is used again.
+	staged            *stage
+	applying, applied atomic.Pointer[stage]
+
 	// The transaction in progress.
 
 	batch      *pebble.Batch
@@ -41,6 +47,7 @@ type Shard struct {
 	before     shardState // the state to return to on abort; valid while touched
 	touched    bool
 	tooBig     bool          // the batch has reached maxTransaction
+	ranged     bool          // the batch deletes ranges
 	ready      []*waitQueue  // made ready by the commit that is being applied
 	wiped      bool          // a database was emptied: aborting has to forget the whole cache
 	overlay    *pebble.Batch // an indexed copy of batch, for iterators; see reader
@@ -134,6 +141,7 @@ func (s *Shard) touch() {
 
 // modify marks the object as changed by the transaction.
 func (s *Shard) modify(o *object) {
+	o.quiet = false
 	if !o.dirty {
 		s.touch()
 		o.dirty = true
@@ -171,17 +179,9 @@ func (s *Shard) load(db int, key []byte) (*object, error) {
 		return o, nil
 	}
 	s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[db].id, o.key)
-	val, closer, err := s.db.Get(s.keyBuf)
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-	case err != nil:
-		return nil, s.readError(err)
-	default:
-		err = o.decode(val)
-		_ = closer.Close() // releases a reference to a block; it has no error to tell
-		if err != nil {
-			return nil, s.readError(fmt.Errorf("metadata of key %q: %w", key, err))
-		}
+	err := s.view(s.keyBuf, o.decode)
+	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+		return nil, s.readError(fmt.Errorf("metadata of key %q: %w", key, err))
 	}
 	s.cache.add(o)
 	return o, nil
@@ -207,7 +207,7 @@ func (s *Shard) remove(o *object) error {
 		return nil
 	}
 	s.modify(o)
-	if o.kind != KindString && o.count > 0 {
+	if o.hasRows() {
 		if err := s.bury(o); err != nil {
 			return err
 		}
@@ -274,6 +274,7 @@ func (s *Shard) delete(key []byte) {
 func (s *Shard) deleteRange(start, end []byte) {
 	s.touch()
 	if s.hasRoom(len(start) + len(end)) {
+		s.ranged = true
 		must(s.batch.DeleteRange(start, end, nil))
 	}
 }
@@ -295,6 +296,9 @@ func must(err error) {
 // flushMeta encodes the metadata rows of the transaction's dirty objects into the batch.
 func (s *Shard) flushMeta() {
 	for _, o := range s.dirty {
+		if o.stream != nil {
+			s.flushGroups(o)
+		}
 		s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[o.db].id, o.key)
 		switch {
 		case o.kind != KindNone:
@@ -340,6 +344,11 @@ func (s *Shard) closeOverlay() {
 
 // iterate opens an iterator over the rows with start <= key < end.
 func (s *Shard) iterate(r pebble.Reader, start, end []byte) (*pebble.Iterator, error) {
+	if s.staged.mayHave(start, end) || s.applying.Load().mayHave(start, end) {
+		if err := s.unstage(); err != nil {
+			return nil, err
+		}
+	}
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return nil, s.readError(err)
@@ -355,17 +364,36 @@ func (s *Shard) finish(it *pebble.Iterator) error {
 	return nil
 }
 
+// view passes a row's value to fn, which may not keep it. Without a row it returns pebble.ErrNotFound.
+func (s *Shard) view(key []byte, fn func(val []byte) error) error {
+	val, deleted, staged := s.row(key)
+	switch {
+	case deleted:
+		return pebble.ErrNotFound
+	case staged:
+		return fn(val)
+	}
+	val, closer, err := s.db.Get(key)
+	if err != nil {
+		return err
+	}
+	err = fn(val)
+	_ = closer.Close() // releases a reference to a block; it has no error to tell
+	return err
+}
+
 // get reads one row of a collection.
 func (s *Shard) get(key []byte) (val []byte, ok bool, err error) {
-	v, closer, err := s.db.Get(key)
+	err = s.view(key, func(v []byte) error {
+		val = append(make([]byte, 0, len(v)), v...)
+		return nil
+	})
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, s.readError(err)
 	}
-	val = append(make([]byte, 0, len(v)), v...)
-	_ = closer.Close() // releases a reference to a block; it has no error to tell
 	return val, true, nil
 }
 
@@ -384,20 +412,23 @@ func (s *Shard) prepare() logPart {
 
 // apply makes the prepared batch visible and settles the cache. The log has the commit already.
 func (s *Shard) apply(pos uint64) error {
-	if err := s.db.Apply(s.batch, pebble.NoSync); err != nil {
-		return fmt.Errorf("shard %s: apply: %w", s.name, err)
+	if err := s.stageBatch(); err != nil {
+		return err
 	}
 	s.lastPos = pos
 	for _, o := range s.dirty {
 		o.dirty = false
 		o.settle()
-		if len(s.watches) > 0 {
+		if len(s.watches) > 0 && !o.quiet {
 			s.notifyWatches(o.db, o.key)
 		}
 		if len(s.queues) > 0 {
 			s.noteReady(o)
 		}
 		s.cache.charge(o)
+	}
+	if s.wiped && len(s.queues) > 0 {
+		s.noteWiped()
 	}
 	s.endBatch()
 	if s.cache.bytes > s.cache.budget {
@@ -429,5 +460,5 @@ func (s *Shard) endBatch() {
 	s.batch.Reset()
 	clear(s.dirty)
 	s.dirty = s.dirty[:0]
-	s.touched, s.wiped, s.tooBig = false, false, false
+	s.touched, s.wiped, s.tooBig, s.ranged = false, false, false, false
 }

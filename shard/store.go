@@ -2,13 +2,9 @@ package shard
 
 import (
 	"context"
-	cryptorand "crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -69,8 +65,9 @@ type Options struct {
 	ExpireInterval int64 // ms between two rounds of the active expiry of a shard
 	// Random is the source of the random members of sets and keys. Nil: seeded by the runtime.
 	Random rand.Source
-	// Fatal is called when the store can't go on, after which it serves nothing. It must not return
-	// normally where Pebble calls it: the process is expected to end.
+	// Fatal is called once, on a goroutine of its own, when the store can't go on: nothing is committed or acknowledged any
+	// more, and what was acknowledged is in the log. The process is expected to end soon, since a goroutine that ran into the
+	// failure may be stuck for ever with locks held; the others return errors, which their clients can be told.
 	Fatal func(error)
 }
 
@@ -95,38 +92,19 @@ type Store struct {
 	cache      *pebble.Cache
 	fileCache  *pebble.FileCache
 	failure    atomic.Pointer[error]
+	stageBytes int           // rows of a shard that fill a stage
 	turns      atomic.Uint64 // see object.turn
-	flushed    chan struct{} // tells the trimmer that a shard was flushed or the log is long; capacity 1
+	flushed    chan struct{} // tells the trimmer that a shard was flushed or a log segment closed; capacity 1
 	stop       chan struct{}
 	goroutines sync.WaitGroup // the trimmer and the shards' janitors, ended by stop
 }
 
-// formatVersion is the version of the layout on disk as a whole. A change of it needs an ADR and a migration
-// or a refusal that says what to do.
-const formatVersion = 1
-
-// format is the content of DIR/FORMAT, and with name and ordinal each shard's identity row.
-type format struct {
-	Version       int      `json:"version"`
-	Cluster       string   `json:"cluster"`
-	DefaultShards int      `json:"default_shards"`
-	Names         []string `json:"names"`
-}
-
-type identity struct {
-	Version   int    `json:"version"`
-	Cluster   string `json:"cluster"`
-	Name      string `json:"name"`
-	Ordinal   int    `json:"ordinal"`
-	GroupSize int    `json:"group_size"`
-}
-
-// Open opens the store, creating it if the directory is empty, and replays what the log has and the shards
-// lack. A directory that is in use, of another format or of other shards is refused.
+// Open opens the store, creating it in a directory that holds none, and replays what the log has and the shards
+// lack. A directory that is in use, of another format or of other shards, or that lacks a part, is refused.
 func Open(opts Options) (_ *Store, err error) {
 	st := &Store{
 		opts: opts, fs: opts.FS, clock: opts.Clock, placer: opts.Placer, logger: opts.Logger,
-		flushed: make(chan struct{}, 1), stop: make(chan struct{}),
+		stageBytes: stageBytes, flushed: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	if st.fs == nil {
 		st.fs = vfs.Default
@@ -153,7 +131,10 @@ func Open(opts Options) (_ *Store, err error) {
 	if err := st.openShards(f); err != nil {
 		return nil, err
 	}
-	if err := st.openLog(); err != nil {
+	if err := st.openLog(f.Created == 0); err != nil {
+		return nil, err
+	}
+	if err := st.created(f); err != nil {
 		return nil, err
 	}
 	st.goroutines.Go(st.trimLoop) // stopped by Close
@@ -186,88 +167,6 @@ func (st *Store) path(elem ...string) string {
 	return st.fs.PathJoin(append([]string{st.opts.Dir}, elem...)...)
 }
 
-// openFormat reads DIR/FORMAT and holds it against the options, or writes it.
-func (st *Store) openFormat() (format, error) {
-	want := format{Version: formatVersion, DefaultShards: st.opts.DefaultShards, Names: st.opts.Names}
-	f, err := st.fs.Open(st.path("FORMAT"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return st.createFormat(want)
-	}
-	if err != nil {
-		return want, fmt.Errorf("data directory: %w", err)
-	}
-	raw, err := io.ReadAll(f)
-	err = errors.Join(err, f.Close())
-	if err != nil {
-		return want, fmt.Errorf("data directory: read FORMAT: %w", err)
-	}
-	var have format
-	if err := json.Unmarshal(raw, &have); err != nil {
-		return want, fmt.Errorf("data directory %s: FORMAT is not readable (%w): restore it from a backup", st.opts.Dir, err)
-	}
-	return st.checkFormat(have, want)
-}
-
-func (st *Store) checkFormat(have, want format) (format, error) {
-	switch {
-	case have.Version != want.Version:
-		return have, fmt.Errorf("data directory %s has format %d, this server reads format %d: use the codeq version that wrote it",
-			st.opts.Dir, have.Version, want.Version)
-	case have.DefaultShards != want.DefaultShards:
-		return have, fmt.Errorf("data directory %s has %d shards, the configuration says %d: start with --shards %d, or choose another directory with --data",
-			st.opts.Dir, have.DefaultShards, want.DefaultShards, have.DefaultShards)
-	case len(have.Names) > len(want.Names):
-		return have, fmt.Errorf("data directory %s has shard %q, which the configuration lacks: name it under named-shards",
-			st.opts.Dir, have.Names[len(want.Names)])
-	}
-	for i, name := range have.Names {
-		if want.Names[i] != name {
-			return have, fmt.Errorf("data directory %s has shard %q at place %d, the configuration has %q: keep the order of named-shards and add new ones at its end",
-				st.opts.Dir, name, i, want.Names[i])
-		}
-	}
-	if len(want.Names) > len(have.Names) {
-		have.Names = want.Names
-		return have, st.writeFormat(have)
-	}
-	return have, nil
-}
-
-func (st *Store) createFormat(f format) (format, error) {
-	var id [16]byte
-	if _, err := cryptorand.Read(id[:]); err != nil {
-		return f, fmt.Errorf("cluster id: %w", err)
-	}
-	f.Cluster = hex.EncodeToString(id[:])
-	return f, st.writeFormat(f)
-}
-
-// writeFormat replaces DIR/FORMAT atomically and durably.
-func (st *Store) writeFormat(f format) error {
-	raw, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	tmp := st.path("FORMAT.tmp")
-	file, err := st.fs.Create(tmp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return fmt.Errorf("write FORMAT: %w", err)
-	}
-	_, err = file.Write(append(raw, '\n'))
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		if err = st.fs.Rename(tmp, st.path("FORMAT")); err == nil {
-			err = st.syncDir(st.opts.Dir)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("write FORMAT: %w", err)
-	}
-	return nil
-}
-
 // mkdir creates the directory and makes its entry in its parent durable, without which a power loss could
 // take the directory with all that is in it.
 func (st *Store) mkdir(path string) error {
@@ -288,30 +187,45 @@ func (st *Store) syncDir(path string) error {
 func (st *Store) openShards(f format) error {
 	st.cache = pebble.NewCache(st.opts.BlockCache)
 	st.fileCache = pebble.NewFileCache(fileCacheShards, max(fileCacheSize, 64*len(st.opts.Names)))
-	if err := st.mkdir(st.path("shards")); err != nil {
-		return fmt.Errorf("data directory: %w", err)
-	}
 	for n, name := range st.opts.Names {
 		s := &Shard{
 			store: st, ordinal: n, name: name, wake: make(chan struct{}, 1),
 			cache:          newObjectCache(st.opts.Databases, st.opts.CacheBytes/len(st.opts.Names)),
-			nextDeadlineMs: math.MaxInt64,
+			nextDeadlineMs: math.MaxInt64, staged: newStage(),
 		}
-		db, err := pebble.Open(st.path("shards", name), st.pebbleOptions(s))
-		if err != nil {
-			return fmt.Errorf("shard %s: open %s: %w", name, st.path("shards", name), err)
-		}
-		s.db = db
-		s.batch = db.NewBatch(pebble.WithMaxRetainedSizeBytes(maxKeptBatch))
-		st.shards = append(st.shards, s)
-		if err := s.identify(f); err != nil {
-			return err
-		}
-		if err := s.loadState(); err != nil {
-			return err
+		if err := s.open(f); err != nil {
+			return fmt.Errorf("shard %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// open opens the shard's store, which must be there if it was ever created.
+func (s *Shard) open(f format) error {
+	st := s.store
+	path, options := st.path("shards", s.name), st.pebbleOptions(s)
+	if s.ordinal < f.Created {
+		if err := st.mustExist(path); err != nil {
+			return err
+		}
+		options.ErrorIfNotExists = true
+	} else if err := errors.Join(st.mkdir(st.path("shards")), st.mkdir(path)); err != nil {
+		return err
+	}
+	db, err := pebble.Open(path, options)
+	if errors.Is(err, pebble.ErrDBDoesNotExist) {
+		return st.missing(path, err)
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	s.db = db
+	s.batch = db.NewBatch(pebble.WithMaxRetainedSizeBytes(maxKeptBatch))
+	st.shards = append(st.shards, s)
+	if err := s.identify(f); err != nil {
+		return err
+	}
+	return s.loadState()
 }
 
 const (
@@ -335,7 +249,7 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 		L0StopWritesThreshold:       64,
 		LBaseMaxBytes:               64 << 20,
 		MaxOpenFiles:                fileCacheSize,
-		Logger:                      &pebbleLogger{logger: st.logger, shard: s.name, fatal: st.opts.Fatal},
+		Logger:                      &pebbleLogger{store: st, shard: s.name},
 		EventListener: &pebble.EventListener{
 			FlushEnd:        guard.flushEnded,
 			BackgroundError: guard.backgroundError,
@@ -348,36 +262,6 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	return o
 }
 
-// identify checks the store's identity row, or writes it into a new store.
-func (s *Shard) identify(f format) error {
-	want := identity{Version: f.Version, Cluster: f.Cluster, Name: s.name, Ordinal: s.ordinal, GroupSize: f.DefaultShards}
-	raw, ok, err := s.get([]byte{rowIdentity})
-	if err != nil {
-		return err
-	}
-	if ok {
-		var have identity
-		if err := json.Unmarshal(raw, &have); err != nil {
-			return fmt.Errorf("shard %s: identity row: %w", s.name, err)
-		}
-		if have != want {
-			return fmt.Errorf("shard %s: the store in its directory is shard %q, number %d of %d, of data directory %s, not of this one (%s): put each shard's files back where they came from",
-				s.name, have.Name, have.Ordinal, have.GroupSize, have.Cluster, want.Cluster)
-		}
-		return nil
-	}
-	if raw, err = json.Marshal(want); err != nil {
-		return err
-	}
-	if err := s.db.Set([]byte{rowIdentity}, raw, pebble.NoSync); err != nil {
-		return fmt.Errorf("shard %s: write identity: %w", s.name, err)
-	}
-	if err := s.db.Flush(); err != nil {
-		return fmt.Errorf("shard %s: write identity: %w", s.name, err)
-	}
-	return nil
-}
-
 func (s *Shard) loadState() error {
 	s.state = newShardState(s.store.opts.Databases)
 	raw, ok, err := s.get([]byte{rowState})
@@ -385,15 +269,21 @@ func (s *Shard) loadState() error {
 		return err
 	}
 	if s.state, err = decodeState(raw, s.store.opts.Databases); err != nil {
-		return fmt.Errorf("shard %s: state row: %w", s.name, err)
+		return fmt.Errorf("state row: %w", err)
 	}
 	return nil
 }
 
 // openLog replays the log: every part of a commit that its shard does not have yet is applied.
-func (st *Store) openLog() error {
+func (st *Store) openLog(create bool) error {
+	if !create {
+		if err := st.mustExist(st.path("log")); err != nil {
+			return err
+		}
+	}
 	log, err := openLog(logOptions{
-		FS: st.fs, Dir: st.path("log"), Policy: st.opts.Fsync, SegmentSize: st.opts.LogSegment, Logger: st.logger,
+		FS: st.fs, Dir: st.path("log"), Create: create, Policy: st.opts.Fsync, SegmentSize: st.opts.LogSegment,
+		Logger: st.logger, Rotated: st.nudgeTrimmer, Failed: func(err error) { _ = st.fail(err) },
 	}, st.replay)
 	if err != nil {
 		return err
@@ -402,7 +292,7 @@ func (st *Store) openLog() error {
 	st.opened.Store(log)
 	for _, s := range st.shards {
 		if err := s.loadState(); err != nil {
-			return err
+			return fmt.Errorf("shard %s: %w", s.name, err)
 		}
 	}
 	return nil
@@ -465,11 +355,16 @@ func (st *Store) Err() error {
 	return nil
 }
 
-// fail stops the store for good after a commit that reached the log could not be applied.
+// fail stops the store for good: the log has failed, a commit that reached the log could not be applied, or the tables can't
+// be written. It closes the log to all that follows before the caller gives up its locks, since what a shard has in memory may
+// not be what the log says.
 func (st *Store) fail(err error) error {
 	if st.failure.CompareAndSwap(nil, &err) {
 		st.logger.Error("the store has failed", "err", err)
-		st.opts.Fatal(err)
+		if log := st.opened.Load(); log != nil {
+			log.refuse(err)
+		}
+		go st.opts.Fatal(err) // ends when Fatal returns
 	}
 	return err
 }
@@ -511,7 +406,7 @@ func (st *Store) trim() error {
 		return nil
 	}
 	for _, s := range st.shards {
-		if _, err := s.db.AsyncFlush(); err != nil {
+		if _, err := s.beginFlush(); err != nil {
 			return err
 		}
 	}
@@ -541,17 +436,39 @@ func (st *Store) Close() error {
 	st.goroutines.Wait()
 	var errs []error
 	// Tables can't be written any more once the log has failed, since none may be ahead of it.
-	err := errors.Join(st.Err(), st.log.failed())
+	err := st.log.failed()
 	errs = append(errs, err)
 	if err == nil {
-		for _, s := range st.shards {
-			if err := s.db.Flush(); err != nil {
-				errs = append(errs, fmt.Errorf("shard %s: flush: %w", s.name, err))
-			}
-		}
-		errs = append(errs, st.trim())
+		errs = append(errs, st.flushAll(), st.trim())
 	}
 	return errors.Join(append(errs, st.release())...)
+}
+
+// flushAll writes everything that is committed into tables.
+func (st *Store) flushAll() (err error) {
+	var begun []<-chan struct{}
+	for _, s := range st.shards {
+		ended, failed := s.beginFlush()
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("shard %s: flush: %w", s.name, failed))
+			continue
+		}
+		begun = append(begun, ended)
+	}
+	for _, ended := range begun {
+		<-ended
+	}
+	return err
+}
+
+// beginFlush begins to write everything that is committed into tables. The channel is closed when that has ended.
+func (s *Shard) beginFlush() (<-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.unstage(); err != nil {
+		return nil, err
+	}
+	return s.db.AsyncFlush()
 }
 
 // release closes what is open, in the order in which it may be closed.

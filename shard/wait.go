@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Waiting: a command that finds nothing at its keys is registered in a queue for each of them, and a commit that leaves
@@ -31,7 +30,7 @@ import (
 // Try is a blocking command's attempt at one key. It doesn't commit. Like every command it validates first and then writes,
 // so that a try which is not served, or fails, has changed nothing; the exception is ErrConflict, after which the transaction
 // is rolled back, and the try has to take back what it wrote elsewhere. It runs on the goroutine of whoever made the key
-// ready, while the owner is in Await, which returns after it.
+// ready, while the owner waits: the owner touches nothing that the try does until Resume or Withdraw says that it is over.
 type Try func(tx *Tx, key []byte) (served bool, err error)
 
 // Waiter is one execution of a blocking command.
@@ -40,13 +39,15 @@ type Waiter struct {
 	kind Kind
 	keys [][]byte
 	try  Try
+	// rivals, unless empty, names those who wait at a key for the same thing: what one of them does not get, no other gets.
+	rivals string
 
 	// shards are those of the keys, entries the places in their queues. Both are fixed when the waiter is registered; an
 	// entry's links are guarded by its shard's lock.
 	shards  Mask
 	entries []waitEntry
 
-	signal chan struct{} // tells the owner that the waiter is handed or finished; capacity 1
+	wake func() // tells the owner to call Resume
 
 	mu      sync.Mutex
 	state   waitState
@@ -71,11 +72,15 @@ const (
 // maxHandovers is how often a waiter is tried with the locks that it is known to need, before its owner takes all.
 const maxHandovers = 3
 
-// NewWaiter returns a waiter for a value of the kind at one of the keys, which must not change before Await returns. It is
-// used once.
-func NewWaiter(db int, kind Kind, keys [][]byte, try Try) *Waiter {
-	return &Waiter{db: db, kind: kind, keys: keys, try: try, signal: make(chan struct{}, 1)}
+// NewWaiter returns a waiter for a value of the kind at one of the keys, which must not change until it is over. It is used
+// once. Wake is called, with locks held, when it is up to the owner to go on: then Resume is to be called, on any goroutine.
+func NewWaiter(db int, kind Kind, keys [][]byte, try Try, wake func()) *Waiter {
+	return &Waiter{db: db, kind: kind, keys: keys, try: try, wake: wake}
 }
+
+// SetRivals names the waiter's rivals at its keys, such as a stream's consumer group, whose consumers all wait for the next
+// entry: when there is nothing for one of them, the others are passed over. It is called before Block.
+func (w *Waiter) SetRivals(name string) { w.rivals = name }
 
 // waitKey names what a queue is for.
 type waitKey struct {
@@ -114,7 +119,7 @@ func (tx *Tx) Try(w *Waiter) (served bool, err error) {
 }
 
 // Block tries, and registers the waiter if there is nothing for it. What the transaction has changed before is then
-// committed. When Block says that the waiter waits, Await has to be called once the transaction has ended; else the command
+// committed. When Block says that the waiter waits, Resume or Withdraw will say when it is over; else the command
 // is done, and committed like any other.
 func (tx *Tx) Block(w *Waiter) (waits bool, err error) {
 	served, err := tx.Try(w)
@@ -212,11 +217,32 @@ func (tx *Tx) dequeue(w *Waiter) {
 	}
 }
 
-// noteReady is called for an object that a commit has changed, when the shard has queues.
+// noteReady is called for an object that a commit has changed, when the shard has queues. Streams are special: they change
+// in ways that are no news to anybody, and who waits for a stream as a consumer has to learn that it is gone. So their queue
+// is served at a key that holds something else, too, and it is up to the tries to look what is there.
 func (s *Shard) noteReady(o *object) {
-	if q := s.queues[waitKey{o.db, o.kind, o.key}]; q != nil && !q.ready {
+	if o.kind != KindStream {
+		s.noteQueue(o, o.kind)
+	} else if !o.stream.news {
+		return
+	}
+	s.noteQueue(o, KindStream)
+}
+
+func (s *Shard) noteQueue(o *object, kind Kind) {
+	if q := s.queues[waitKey{o.db, kind, o.key}]; q != nil && !q.ready {
 		q.ready, q.turn = true, o.turn
 		s.ready = append(s.ready, q)
+	}
+}
+
+// noteWiped is called when a commit has emptied a database, which is a matter for those who wait for streams only.
+func (s *Shard) noteWiped() {
+	for _, q := range s.queues {
+		if q.kind == KindStream && !q.ready {
+			q.ready, q.turn = true, 0
+			s.ready = append(s.ready, q)
+		}
 	}
 }
 
@@ -260,16 +286,23 @@ func (tx *Tx) serveReady() {
 // serve, except those who refuse what is there, so a push costs the same whatever the length of the queue.
 func (tx *Tx) serveQueue(q *waitQueue) {
 	var next *waitEntry
+	refused := "" // the rivals of the last waiter that was not served
 	for e := q.first; e != nil; e = next {
 		o, err := q.shard.lookup(tx.nowMs, q.db, e.key)
-		if err != nil || o.kind != q.kind {
+		if err != nil || o.kind != q.kind && q.kind != KindStream {
 			return // a key that can't be read is nothing to serve from; its next reader is told
 		}
 		next = e.next // serving removes entries of this waiter only, and it has one in each queue
+		if w := e.waiter; w.rivals != "" && w.rivals == refused {
+			continue
+		}
 		switch e.waiter.claim() {
 		case waitWaiting:
 			if !tx.serve(e) {
 				return
+			}
+			if e.queue != nil {
+				refused = e.waiter.rivals
 			}
 		case waitHanded:
 			return
@@ -358,11 +391,11 @@ func (w *Waiter) handOver(wanted Mask) (goOn bool) {
 func (w *Waiter) handLocked() (goOn bool) {
 	w.state = waitHanded
 	w.handed++
-	w.signal <- struct{}{}
+	w.wake()
 	return false
 }
 
-// finish ends the waiting with what Await is to return.
+// finish ends the waiting with what Result is to return.
 func (w *Waiter) finish(served bool, pos uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -371,35 +404,56 @@ func (w *Waiter) finish(served bool, pos uint64, err error) {
 
 func (w *Waiter) finishLocked(served bool, pos uint64, err error) {
 	w.state, w.served, w.pos, w.err = waitFinished, served, pos, err
-	w.signal <- struct{}{} // there is room: the owner has taken the last signal before anybody could claim again
+	w.wake()
 }
 
-func (w *Waiter) isFinished() bool {
+// Resume goes on with a waiter whose owner was woken, and tells whether it is over. If not, the owner waits on. tx is idle,
+// and lent for the time of the call.
+func (w *Waiter) Resume(tx *Tx) (over bool) {
+	switch w.current() {
+	case waitHanded:
+		w.serveSelf(tx)
+		if !w.isFinished() {
+			return false
+		}
+	case waitFinished:
+	case waitWaiting, waitClaimed:
+		return false // the wake was for something that is done
+	}
+	w.leave(tx, false)
+	return true
+}
+
+// Withdraw ends the waiting for the owner's reasons: its time is up, or its client gone. It tells whether the waiter is over,
+// which may still mean that it was served just before; if not, it is in the course of being tried, and the owner is woken
+// soon to see how that has ended. tx is idle, and lent for the time of the call.
+func (w *Waiter) Withdraw(tx *Tx) (over bool) {
+	w.mu.Lock()
+	found := w.state
+	if found == waitClaimed {
+		w.leaving = true
+	} else {
+		w.state = waitFinished
+	}
+	w.mu.Unlock()
+	if found == waitClaimed {
+		return false
+	}
+	w.leave(tx, found == waitHanded)
+	return true
+}
+
+// Result tells, when the waiter is over, whether it was served or its try has failed. Its reply may leave once Store.Wait has
+// returned for pos. One that is neither has no reply yet.
+func (w *Waiter) Result() (served bool, pos uint64, err error) { return w.served, w.pos, w.err }
+
+func (w *Waiter) current() waitState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.state == waitFinished
+	return w.state
 }
 
-// Await returns when the waiter is served, when its try has failed, or when timeout or stop yields before that; a nil
-// channel never does. Of these exactly one happens. The reply of a waiter that was served or has failed may leave once
-// Store.Wait has returned for pos; one that is neither has no reply yet. tx is idle, and lent for the time of the call.
-func (w *Waiter) Await(tx *Tx, timeout <-chan time.Time, stop <-chan struct{}) (served bool, pos uint64, err error) {
-	resume := false
-	for goOn := true; goOn; {
-		select {
-		case <-w.signal:
-			if goOn = !w.isFinished(); goOn {
-				w.serveSelf(tx)
-			}
-		case <-timeout:
-			goOn, resume = false, w.withdraw()
-		case <-stop:
-			goOn, resume = false, w.withdraw()
-		}
-	}
-	w.leave(tx, resume)
-	return w.served, w.pos, w.err
-}
+func (w *Waiter) isFinished() bool { return w.current() == waitFinished }
 
 // serveSelf serves the queues of a waiter that was handed to its owner, which is the caller, with the locks that were
 // missing. The waiter keeps its place: those before it come first.
@@ -417,27 +471,6 @@ func (w *Waiter) serveSelf(tx *Tx) {
 	w.mu.Unlock()
 	tx.addReady(w)
 	tx.serveReady()
-}
-
-// withdraw ends the waiting for the owner's reasons, unless the waiter is finished or a claim ends with it being served. It
-// tells whether others may wait behind it for what it was handed.
-func (w *Waiter) withdraw() (resume bool) {
-	w.mu.Lock()
-	switch w.state {
-	case waitClaimed:
-		w.leaving = true
-		w.mu.Unlock()
-		<-w.signal // soon: a server waits for no client
-		return false
-	case waitHanded:
-		resume = true
-		w.state = waitFinished
-	case waitWaiting:
-		w.state = waitFinished
-	case waitFinished:
-	}
-	w.mu.Unlock()
-	return resume
 }
 
 // leave takes a finished waiter out of the queues that it still stands in, and serves them if it has held them up.

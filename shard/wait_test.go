@@ -24,18 +24,44 @@ type popper struct {
 	got   string // written by the try
 	tries atomic.Int32
 
+	wake    chan struct{}
 	timeout chan time.Time
 	stop    chan struct{}
-	done    chan struct{} // closed when Await has returned what follows
+	done    chan struct{} // closed when await has what follows
 	served  bool
 	pos     uint64
 	err     error
 }
 
 func newPopper(t *testing.T, st *Store, dst string, keys ...string) *popper {
-	p := &popper{t: t, st: st, tx: st.NewTx(), dst: dst, timeout: make(chan time.Time), stop: make(chan struct{}), done: make(chan struct{})}
-	p.w = NewWaiter(0, KindList, byteKeys(keys), p.pop)
+	p := &popper{t: t, st: st, tx: st.NewTx(), dst: dst, wake: make(chan struct{}, 1), timeout: make(chan time.Time),
+		stop: make(chan struct{}), done: make(chan struct{})}
+	p.w = NewWaiter(0, KindList, byteKeys(keys), p.pop, p.rouse)
 	return p
+}
+
+func (p *popper) rouse() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// untilOver does for the waiter what its owner has to.
+func (p *popper) untilOver(timeout <-chan time.Time) {
+	for over := false; !over; {
+		select {
+		case <-p.wake:
+			over = p.w.Resume(p.tx)
+		case <-timeout:
+			over = p.w.Withdraw(p.tx)
+			timeout = nil
+		case <-p.stop:
+			over = p.w.Withdraw(p.tx)
+			p.stop = nil
+		}
+	}
+	p.served, p.pos, p.err = p.w.Result()
 }
 
 func byteKeys(keys []string) (all [][]byte) {
@@ -77,7 +103,7 @@ func (p *popper) block() *popper {
 
 func (p *popper) await() {
 	go func() {
-		p.served, p.pos, p.err = p.w.Await(p.tx, p.timeout, p.stop)
+		p.untilOver(p.timeout)
 		close(p.done)
 	}()
 }
@@ -298,7 +324,7 @@ func TestWaitKindsApart(t *testing.T) {
 		}
 		n, err := s.Len()
 		return n > 0, err
-	})
+	}, z.rouse)
 	z.block()
 	p := newPopper(t, st, "", "k").block()
 	push(t, st, "k", "1")
@@ -368,7 +394,7 @@ func TestWaitConflict(t *testing.T) {
 			push(t, st, src, "2")
 			behind.wantWaiting()
 			if timesOut {
-				mover.w.signal = make(chan struct{}, 1) // so that the timeout comes first
+				<-mover.wake // so that the timeout comes first
 				mover.await()
 				mover.giveUp()
 				behind.wantServed(src + "=1")
@@ -529,7 +555,7 @@ func TestWaitPartitioned(t *testing.T) {
 			return false
 		})
 		return got != "", err
-	})
+	}, p.rouse)
 	p.block()
 	member := []byte(keyOn(st, 2, "member")) // the test's placer treats keys and members alike
 	change(t, st, MaskOf(2), func(_ *Tx, d DB) error {
@@ -663,7 +689,7 @@ func popOnce(p *popper, st *Store, impatient bool) {
 			if impatient {
 				close(timeout)
 			}
-			p.served, p.pos, p.err = p.w.Await(p.tx, timeout, nil)
+			p.untilOver(timeout)
 		}
 		if p.err != nil {
 			p.t.Error(p.err)

@@ -18,6 +18,7 @@ type Watch struct {
 	// touched is set by whoever commits a change, under the lock of that shard.
 	touched atomic.Bool
 	keys    []watchKey
+	bytes   int // length of their names
 	shards  Mask
 	// deadline is the earliest of the keys' deadlines in unix ms, 0 for none. If a deadline is changed later, so is its key.
 	deadline int64
@@ -29,13 +30,28 @@ func (w *Watch) Shards() Mask { return w.shards }
 // Len is the number of keys.
 func (w *Watch) Len() int { return len(w.keys) }
 
+// Limits of what one Watch makes the server keep.
+const (
+	maxWatchedKeys  = 1 << 16
+	maxWatchedBytes = 16 << 20 // length of their names
+)
+
+// HasRoom tells whether the keys can be added. One that is watched already counts again.
+func (w *Watch) HasRoom(keys [][]byte) bool {
+	bytes := w.bytes
+	for _, key := range keys {
+		bytes += len(key)
+	}
+	return len(w.keys)+len(keys) <= maxWatchedKeys && bytes <= maxWatchedBytes
+}
+
 // Dirty tells whether one of the keys has changed. The transaction holds the locks of Shards, so that the answer holds
 // until it ends.
 func (w *Watch) Dirty(tx *Tx) bool {
 	return w.touched.Load() || w.deadline != 0 && w.deadline <= tx.nowMs
 }
 
-// Watch adds a key to w. It commits what the transaction has changed so far, so that only later changes count: among
+// Watch adds a key to w, which must have room for it. It commits what the transaction has changed so far, so that only later changes count: among
 // them the removal of a key whose deadline has passed, which looking at it brings about.
 func (tx *Tx) Watch(w *Watch, db int, key []byte) error {
 	deadline, _, err := tx.DB(db).ExpireAt(key)
@@ -61,6 +77,7 @@ func (tx *Tx) Watch(w *Watch, db int, key []byte) error {
 		tx.store.shards[n].addWatch(k, w)
 	}
 	w.keys = append(w.keys, k)
+	w.bytes += len(key)
 	w.shards.Union(shards)
 	if deadline != 0 && (w.deadline == 0 || deadline < w.deadline) {
 		w.deadline = deadline
@@ -76,7 +93,7 @@ func (tx *Tx) Unwatch(w *Watch) {
 		}
 	}
 	clear(w.keys)
-	w.keys, w.shards, w.deadline = w.keys[:0], Mask{}, 0
+	w.keys, w.bytes, w.shards, w.deadline = w.keys[:0], 0, Mask{}, 0
 	if cap(w.keys) > maxKeptWatch {
 		w.keys = nil
 	}

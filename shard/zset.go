@@ -1,12 +1,9 @@
 package shard
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"strings"
-
-	"github.com/tidwall/btree"
 )
 
 // ZSet is the sorted set at a key. The handle of a missing key is an empty sorted set.
@@ -36,212 +33,39 @@ func (a scored) suffix() []byte {
 	return append(binary.BigEndian.AppendUint64(nil, sortableScore(a.score)), a.member...)
 }
 
-func newScoreTree() *btree.BTreeG[scored] {
-	return btree.NewBTreeGOptions(scored.less, btree.Options{NoLocks: true})
-}
-
-// zsetBody caches a sorted set. Beside the members' scores it holds the low end of the order: what delayed
-// tasks, retention and ZPOPMIN ask for. low has every entry up to and including bound, or all entries when it
-// is unbounded; nil means that nothing of the order is cached.
-//
-// Rows that were popped leave tombstones at the low end, and an iterator that begins there has to step over
-// all of them. So the metadata row remembers the low mark: no live score row is below it, and iterators
-// start there.
+// zsetBody caches a sorted set: members' scores, and both ends of the order. The low end is what delayed tasks, retention
+// and ZPOPMIN ask for, the high one is for ZPOPMAX and ZREVRANGE.
 type zsetBody struct {
 	elements[float64]
-	low       *btree.BTreeG[scored]
-	unbounded bool
-	bound     scored
-	mark      []byte // the low mark as long as low is nil; empty: unknown
+	low, high scoreWindow
+	cut       bool // an entry was removed at the high end, see highMark
 }
 
 func newZSetBody() *zsetBody { return &zsetBody{elements: newElements[float64]()} }
 
-const (
-	scoreSize    = 8
-	scoredSize   = 64  // resident bytes of an entry of low, about, its member shared with the elements
-	lowWindow    = 256 // entries that low is filled with
-	maxMarkBytes = 8 + 64
-)
-
-func (b *zsetBody) footprint() int {
-	n := b.bytes
-	if b.low != nil {
-		n += b.low.Len() * scoredSize
-	}
-	return n
-}
+func (b *zsetBody) footprint() int { return b.elements.bytes + b.low.bytes + b.high.bytes }
 
 func (b *zsetBody) complete(o *object) bool { return int64(b.live()) == o.count }
 
-// lowMark is a lower bound of the live score rows' suffixes. A prefix of a bound is a bound.
-func (b *zsetBody) lowMark() []byte {
-	mark := b.mark
-	if b.low != nil {
-		mark = nil
-		if first, ok := b.low.Min(); ok {
-			mark = first.suffix()
-		} else if !b.unbounded {
-			mark = b.bound.suffix()
-		}
-	}
-	return mark[:min(len(mark), maxMarkBytes)]
+// encode appends what the metadata row has of a sorted set: the length of the low mark as a uvarint, the low mark, the
+// high mark.
+func (b *zsetBody) encode(dst []byte) []byte {
+	mark := b.lowMark()
+	dst = append(binary.AppendUvarint(dst, uint64(len(mark))), mark...)
+	return append(dst, b.highMark()...)
 }
 
-// shrink drops half of the scores and the upper part of low, or all of it if it is short.
-func (b *zsetBody) shrink() {
-	b.halve(func(float64) int { return scoreSize })
-	if b.low == nil {
-		return
+func decodeZSet(r *varintReader) *zsetBody {
+	b := newZSetBody()
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.bad = true
+		return b
 	}
-	if b.low.Len() <= lowWindow {
-		b.mark = b.lowMark()
-		b.low, b.unbounded = nil, false
-		return
-	}
-	short := newScoreTree()
-	b.low.Scan(func(e scored) bool {
-		short.Load(e)
-		b.bound = e
-		return short.Len() < lowWindow
-	})
-	b.low, b.unbounded = short, false
-}
-
-// covers tells whether low would hold the entry.
-func (b *zsetBody) covers(e scored) bool {
-	return b.low != nil && (b.unbounded || !b.bound.less(e))
-}
-
-// insert and remove keep the cached order in step with the rows.
-func (b *zsetBody) insert(e scored) {
-	if b.covers(e) {
-		b.low.Set(e)
-		return
-	}
-	if b.low == nil && len(b.mark) > 0 {
-		if suffix := e.suffix(); bytes.Compare(suffix, b.mark) < 0 {
-			b.mark = suffix
-		}
-	}
-}
-
-func (b *zsetBody) remove(e scored) {
-	if b.covers(e) {
-		b.low.Delete(e)
-	}
-}
-
-// fillLow loads entries until low has some, or all if there are none.
-func (s *Shard) fillLow(o *object) error {
-	b := o.zset
-	if b.low != nil && (b.unbounded || b.low.Len() > 0) {
-		return nil
-	}
-	from := b.mark
-	if b.low != nil {
-		from = append(b.bound.suffix(), 0)
-	}
-	low := newScoreTree()
-	last := scored{}
-	end, err := s.ascendRows(o, from, func(e scored) bool {
-		low.Load(e)
-		last = e
-		return low.Len() < lowWindow
-	})
-	if err != nil {
-		return err
-	}
-	b.low, b.unbounded, b.bound = low, end, last
-	s.cache.charge(o)
-	return nil
-}
-
-// ascendRows calls fn for the score rows whose suffix is at least from until it returns false; it returns
-// true when it came to the end.
-func (s *Shard) ascendRows(o *object, from []byte, fn func(scored) bool) (end bool, err error) {
-	prefix := appendElementPrefix(nil, rowScore, o.id)
-	it, err := s.iterate(s.reader(o), append(prefix, from...), appendElementPrefix(nil, rowScore, o.id+1))
-	if err != nil {
-		return false, err
-	}
-	end = true
-	for ok := it.First(); ok && end; ok = it.Next() {
-		score, member := scoreOf(it.Key())
-		end = fn(scored{score, string(member)})
-	}
-	return end, s.finish(it)
-}
-
-// descendRows calls fn for the score rows whose suffix is below to, from the highest down, until it returns
-// false. A nil to stands for the end.
-func (s *Shard) descendRows(o *object, to []byte, fn func(scored) bool) error {
-	end := appendElementPrefix(nil, rowScore, o.id+1)
-	if to != nil {
-		end = append(appendElementPrefix(nil, rowScore, o.id), to...)
-	}
-	it, err := s.iterate(s.reader(o), append(appendElementPrefix(nil, rowScore, o.id), o.zset.lowMark()...), end)
-	if err != nil {
-		return err
-	}
-	for ok := it.Last(); ok; ok = it.Prev() {
-		score, member := scoreOf(it.Key())
-		if !fn(scored{score, string(member)}) {
-			break
-		}
-	}
-	return s.finish(it)
-}
-
-// ascend calls fn for the entries that are not less than from, in order, until it returns false: from memory
-// as far as low goes, then from the rows.
-func (s *Shard) ascend(o *object, from scored, fn func(scored) bool) (goOn bool, err error) {
-	if err := s.fillLow(o); err != nil {
-		return false, err
-	}
-	b := o.zset
-	start := from.suffix()
-	if b.covers(from) {
-		goOn = true
-		b.low.Ascend(from, func(e scored) bool {
-			goOn = fn(e)
-			return goOn
-		})
-		if !goOn || b.unbounded {
-			return goOn, nil
-		}
-		start = append(b.bound.suffix(), 0)
-	}
-	return s.ascendRows(o, start, fn)
-}
-
-// descend calls fn for the entries that are less than to, from the highest down, until it returns false.
-func (s *Shard) descend(o *object, to scored, fn func(scored) bool) (goOn bool, err error) {
-	goOn = true
-	each := func(e scored) bool {
-		goOn = !e.less(to) || fn(e)
-		return goOn
-	}
-	if b := o.zset; b.covers(to) {
-		b.low.Descend(to, each)
-		return goOn, nil
-	}
-	return goOn, s.descendRows(o, to.suffix(), each)
-}
-
-// descendAll calls fn for all entries, from the highest down, until it returns false. No entry stands for the
-// end, since no member is the greatest one of the score +inf.
-func (s *Shard) descendAll(o *object, fn func(scored) bool) (goOn bool, err error) {
-	goOn = true
-	each := func(e scored) bool {
-		goOn = fn(e)
-		return goOn
-	}
-	if b := o.zset; b.low != nil && b.unbounded {
-		b.low.Reverse(each)
-		return goOn, nil
-	}
-	return goOn, s.descendRows(o, nil, each)
+	b.low.mark = append([]byte(nil), r.rest[:n]...)
+	b.high.mark = append([]byte(nil), r.rest[n:]...)
+	b.cut = len(b.high.mark) > 0
+	return b
 }
 
 // score reads one member's score through the cache.
@@ -364,9 +188,9 @@ func (s *Shard) endOf(o *object, highest bool) (e scored, err error) {
 		return false
 	}
 	if highest {
-		_, err = s.descendAll(o, take)
+		err = s.descendAll(o, take)
 	} else if err = s.fillLow(o); err == nil {
-		e, found = o.zset.low.Min()
+		e, found = o.zset.low.tree.Min()
 	}
 	if err == nil && !found {
 		err = s.readError(errCorruptRow)
@@ -447,16 +271,13 @@ func (z ZSet) RangeByScore(r ScoreRange, rev bool, fn func(member []byte, score 
 	inside := func(e scored) bool { return endless || e.less(to) }
 	above := func(e scored) bool { return !e.less(from) }
 	return z.ordered(rev, func(s *Shard, o *object, take func(scored) bool) error {
-		var err error
 		switch {
 		case !rev:
-			_, err = s.ascend(o, from, func(e scored) bool { return inside(e) && take(e) })
+			return s.ascend(o, from, func(e scored) bool { return inside(e) && take(e) })
 		case endless:
-			_, err = s.descendAll(o, func(e scored) bool { return above(e) && take(e) })
-		default:
-			_, err = s.descend(o, to, func(e scored) bool { return above(e) && take(e) })
+			return s.descendAll(o, func(e scored) bool { return above(e) && take(e) })
 		}
-		return err
+		return s.descend(o, to, func(e scored) bool { return above(e) && take(e) })
 	}, fn)
 }
 
@@ -477,16 +298,13 @@ func (z ZSet) RangeByLex(r LexRange, rev bool, fn func(member []byte, score floa
 		if rev {
 			each := func(e scored) bool { return above(e) || !below(e) && take(e) }
 			if r.MaxInf {
-				_, err = s.descendAll(o, each)
-			} else {
-				_, err = s.descend(o, scored{first.score, string(r.Max) + "\x00"}, each)
+				return s.descendAll(o, each)
 			}
-			return err
+			return s.descend(o, scored{first.score, string(r.Max) + "\x00"}, each)
 		}
-		_, err = s.ascend(o, scored{first.score, string(r.Min)}, func(e scored) bool {
+		return s.ascend(o, scored{first.score, string(r.Min)}, func(e scored) bool {
 			return below(e) || !above(e) && take(e)
 		})
-		return err
 	}, fn)
 }
 
@@ -514,20 +332,25 @@ func (z ZSet) RangeByRank(start, stop int64, rev bool, fn func(member []byte, sc
 		left--
 		return fn(member, score) && left > 0
 	}
-	if !z.partitioned && z.o.kind != KindNone && !rev && z.o.zset.low != nil && z.o.zset.unbounded {
-		first, _ := z.o.zset.low.GetAt(int(start))
+	if !z.partitioned && z.o.kind != KindNone && z.o.zset.low.whole() {
+		tree := z.o.zset.low.tree
+		each := func(e scored) bool { return take([]byte(e.member), e.score) }
+		skip := int(start)
 		start = 0
-		_, err := z.s.ascend(z.o, first, func(e scored) bool { return take([]byte(e.member), e.score) })
-		return err
+		if rev {
+			first, _ := tree.GetAt(tree.Len() - 1 - skip)
+			tree.Descend(first, each)
+		} else {
+			first, _ := tree.GetAt(skip)
+			tree.Ascend(first, each)
+		}
+		return nil
 	}
 	return z.ordered(rev, func(s *Shard, o *object, take func(scored) bool) error {
-		var err error
 		if rev {
-			_, err = s.descendAll(o, take)
-		} else {
-			_, err = s.ascend(o, scored{score: math.Inf(-1)}, take)
+			return s.descendAll(o, take)
 		}
-		return err
+		return s.ascend(o, scored{score: math.Inf(-1)}, take)
 	}, take)
 }
 
@@ -539,38 +362,11 @@ func (z ZSet) Count(r ScoreRange) (n int64, err error) {
 		return 0, nil
 	}
 	err = z.each(func(s *Shard, o *object) error {
-		if b := o.zset; b.low != nil && b.unbounded {
-			high := b.low.Len()
-			if !endless {
-				high = b.rank(to)
-			}
-			n += int64(high - b.rank(from))
-			return nil
-		}
-		_, err := s.ascend(o, from, func(e scored) bool {
-			if !endless && !e.less(to) {
-				return false
-			}
-			n++
-			return true
-		})
+		inside, err := s.countEntries(o, from, to, endless)
+		n += inside
 		return err
 	})
 	return n, err
-}
-
-// rank counts the entries of low that are less than e.
-func (b *zsetBody) rank(e scored) int {
-	lo, hi := 0, b.low.Len()
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if at, _ := b.low.GetAt(mid); at.less(e) {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
 }
 
 // Rank returns how many members are before the member, counted from the low end or, with rev, from the high
@@ -586,23 +382,67 @@ func (z ZSet) Rank(member []byte, rev bool) (rank int64, score float64, ok bool,
 	}
 	self := scored{score, string(member)}
 	err = z.each(func(s *Shard, o *object) error {
-		if o.zset.covers(self) {
-			rank += int64(o.zset.rank(self))
-			return nil
-		}
-		_, err := s.ascend(o, scored{score: math.Inf(-1)}, func(e scored) bool {
-			if !e.less(self) {
-				return false
-			}
-			rank++
-			return true
-		})
+		before, err := s.countEntries(o, scored{score: math.Inf(-1)}, self, false)
+		rank += before
 		return err
 	})
 	if rev {
 		rank = total - 1 - rank
 	}
 	return rank, score, true, err
+}
+
+const (
+	// countWalk is how many entries are counted one by one before the whole order is loaded, if it fits.
+	countWalk = 4096
+	// orderShare is the part of the cache that one order may take for that.
+	orderShare = 3
+)
+
+// countEntries counts the entries from one up to another, which is not among them, or to the end. Within the low window it
+// takes a logarithmic number of steps, elsewhere one for each entry. A count that goes on and on therefore loads the
+// whole order, so that the next one is short, unless that would push everything else out of the cache.
+func (s *Shard) countEntries(o *object, from, to scored, endless bool) (n int64, err error) {
+	if n, ok := o.zset.countCached(from, to, endless); ok {
+		return n, nil
+	}
+	load := false
+	err = s.ascend(o, from, func(e scored) bool {
+		if !endless && !e.less(to) {
+			return false
+		}
+		n++
+		load = n == countWalk && s.orderFits(o)
+		return !load
+	})
+	if err != nil || !load {
+		return n, err
+	}
+	w := scoreWindow{tree: newScoreTree()}
+	if _, err := s.ascendRows(o, nil, func(e scored) bool { w.load(e); return true }); err != nil {
+		return 0, err
+	}
+	o.zset.setWhole(w)
+	s.cache.charge(o)
+	n, _ = o.zset.countCached(from, to, endless)
+	return n, nil
+}
+
+// countCached counts what lies within the low window.
+func (b *zsetBody) countCached(from, to scored, endless bool) (n int64, ok bool) {
+	switch {
+	case !endless && b.lowCovers(to):
+		return b.low.rank(to) - b.low.rank(from), true
+	case endless && b.low.whole():
+		return int64(b.low.tree.Len()) - b.low.rank(from), true
+	}
+	return 0, false
+}
+
+// orderFits estimates whether the cache has room for the whole order, by the entries in the low window.
+func (s *Shard) orderFits(o *object) bool {
+	known := o.zset.low.tree.Len()
+	return known > 0 && o.count*int64(o.zset.low.bytes/known) <= int64(s.cache.budget/orderShare)
 }
 
 // compareScored orders entries for merging.

@@ -15,9 +15,9 @@
 // cache of the supplier's answers whose cells are replaced atomically. A
 // Registry is filled and read while the server starts, by one goroutine.
 //
-// Every hash in this package is FNV-1a with 64 bits, taken modulo the number
-// of shards in the default group, so that anybody can compute a key's shard
-// with a few lines of any language.
+// Every hash in this package is Hash64, and a shard is its remainder by the
+// number of shards in the default group, so that anybody can compute a key's
+// shard with a few lines of any language (ADR 0007 has them).
 package supplier
 
 // FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/.
@@ -26,12 +26,23 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-// Hash64 is FNV-1a 64 of b. hash/fnv gives the same value, but only through an
-// interface that allocates.
+// The finalizer of MurmurHash3 with 128 bits:
+// https://github.com/aappleby/smhasher/blob/master/src/MurmurHash3.cpp.
+const (
+	mixFirst  = 0xff51afd7ed558ccd
+	mixSecond = 0xc4ceb9fe1a85ec53
+)
+
+// Hash64 is FNV-1a 64 of b, with its bits mixed. Without that, the low bits of
+// FNV-1a depend on nothing but the low bits of the bytes, and keys that repeat a
+// number, such as job:7:7, would leave half of the shards empty; its high bits
+// hardly depend on the last byte.
 func Hash64(b []byte) uint64 {
 	h := uint64(fnvOffset)
 	for _, c := range b {
 		h = (h ^ uint64(c)) * fnvPrime
 	}
-	return h
+	h = (h ^ h>>33) * mixFirst
+	h = (h ^ h>>33) * mixSecond
+	return h ^ h>>33
 }

@@ -9,7 +9,7 @@ import (
 // lower-case text, so that any client takes them for what it knows. The bits,
 // counted from the left:
 //
-//	  0– 31  prefix    random, or the leading digits of FNV-1a 64 of a KEY; a
+//	  0– 31  prefix    random, or the leading digits of Hash64 of a KEY; a
 //	                   queue's slots are cut by these digits
 //	 32– 47  ordinal   of the shard where the task is at home, big-endian; it is
 //	                   the second group of the text, plain to see
@@ -17,7 +17,7 @@ import (
 //	 52– 63  random
 //	 64– 65  variant   binary 10
 //	 66–111  random
-//	112–127  check     the low 16 bits of FNV-1a 64 of the 14 bytes before
+//	112–127  check     the low 16 bits of Hash64 of the 14 bytes before
 //
 // The check tells our ids from other people's UUIDv8: one of 65,536 of those
 // passes, and is then at home on the shard that its bits name, which is as good
@@ -49,7 +49,7 @@ func NewID(ordinal int, rnd [16]byte) string {
 }
 
 // SetKeyPrefix replaces the bytes that become an id's prefix with those of
-// FNV-1a 64 of key, so that tasks with one KEY share a slot.
+// Hash64 of key, so that tasks with one KEY share a slot.
 func SetKeyPrefix(rnd *[16]byte, key []byte) {
 	binary.BigEndian.PutUint32(rnd[:4], uint32(Hash64(key)>>32))
 }

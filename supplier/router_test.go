@@ -2,6 +2,7 @@ package supplier
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -256,34 +257,46 @@ func TestRouteAgreesWithQueueShard(t *testing.T) {
 	})
 }
 
-// TestUniform holds the distribution against the chi-squared test, for keys
-// that count and ids that are random; the seed is fixed, so it cannot flake.
+// TestUniform holds the distribution against the chi-squared test, for keys that count, also with the same number twice or
+// with letters that share their low bits, and ids that are random; the seed is fixed, so it cannot flake.
 func TestUniform(t *testing.T) {
-	const shards, perShard = 16, 2000
-	r := newRouter(t, RouterConfig{Topology: Topology{Default: shards}})
-	rnd := rand.New(rand.NewPCG(3, 4))
-	draws := map[string]func(i int) int{
-		"plain keys": func(i int) int { return r.Route(0, fmt.Appendf(nil, "job:%d", i)).Shard },
-		"queues":     func(i int) int { return r.Route(0, fmt.Appendf(nil, "codeq:q:send:tenant-%d:dlq", i)).Shard },
-		"leases":     func(i int) int { return r.Route(0, fmt.Appendf(nil, "codeq:lease:%016x", rnd.Uint64())).Shard },
-		"homes": func(i int) int {
-			return r.Home(fmt.Appendf(nil, "%08x-%04x-4%03x-a%03x-%012x", rnd.Uint32(), rnd.IntN(1<<16),
-				rnd.IntN(1<<12), rnd.IntN(1<<12), rnd.Int64N(1<<48)))
-		},
-	}
-	for name, draw := range draws {
-		var counts [shards]int
-		for i := range shards * perShard {
-			counts[draw(i)]++
+	const perShard = 2000
+	for _, shards := range []int{2, 4, 6, 16} {
+		r := newRouter(t, RouterConfig{Topology: Topology{Default: shards}})
+		rnd := rand.New(rand.NewPCG(3, 4))
+		route := func(format string, args ...any) int { return r.Route(0, fmt.Appendf(nil, format, args...)).Shard }
+		draws := map[string]func(i int) int{
+			"plain keys":   func(i int) int { return route("job:%d", i) },
+			"twice":        func(i int) int { return route("job:%d:%d", i, i) },
+			"twice in hex": func(i int) int { return route("%x%x", i, i) },
+			"padded":       func(i int) int { return route("%08d", i) },
+			"last letters": func(i int) int { return route("%d%c", i/4, "aeim"[i%4]) },
+			"queues":       func(i int) int { return route("codeq:q:send:tenant-%d:dlq", i) },
+			"leases":       func(int) int { return route("codeq:lease:%016x", rnd.Uint64()) },
+			"homes": func(int) int {
+				return r.Home(fmt.Appendf(nil, "%08x-%04x-4%03x-a%03x-%012x", rnd.Uint32(), rnd.IntN(1<<16),
+					rnd.IntN(1<<12), rnd.IntN(1<<12), rnd.Int64N(1<<48)))
+			},
+			"slots": func(i int) int { // which the digits of an id cut
+				var id [16]byte
+				SetKeyPrefix(&id, fmt.Appendf(nil, "customer-%d", i))
+				return int(binary.BigEndian.Uint32(id[:4])>>16) * shards >> 16
+			},
 		}
-		chi := 0.0
-		for _, n := range counts {
-			d := float64(n - perShard)
-			chi += d * d / perShard
-		}
-		// With 15 degrees of freedom, one of a thousand fair draws exceeds 37.7.
-		if chi > 37.7 {
-			t.Errorf("%s: chi-squared is %.1f, counts %v", name, chi, counts)
+		for name, draw := range draws {
+			counts := make([]int, shards)
+			for i := range shards * perShard {
+				counts[draw(i)]++
+			}
+			chi := 0.0
+			for _, n := range counts {
+				d := float64(n - perShard)
+				chi += d * d / perShard
+			}
+			// With 15 degrees of freedom, one of a thousand fair draws exceeds 37.7; with fewer it is rarer.
+			if chi > 37.7 {
+				t.Errorf("%d shards, %s: chi-squared is %.1f, counts %v", shards, name, chi, counts)
+			}
 		}
 	}
 }

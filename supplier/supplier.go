@@ -47,7 +47,7 @@ type Registry struct {
 //
 //	default  every queue on one shard
 //	static   a tenant's shard, else a command's shard, else the default shard
-//	hash     FNV-1a 64 of command and tenant over the default group
+//	hash     Hash64 of command and tenant over the default group
 func NewRegistry() *Registry {
 	return &Registry{factories: map[string]Factory{
 		"default": newDefault,

@@ -74,7 +74,7 @@ func TestBuiltInAnswers(t *testing.T) {
 		{"static", mapped, "generate_master", "", "bulk"},
 		{"static", mapped, "other", "acme", "premium"},
 		{"static", mapped, "other", "", "default-1"},
-		// FNV-1a 64 of "c:t", of "c" and of "generate_master", modulo 4.
+		// Hash64 of "c:t", of "c" and of "generate_master", modulo 4.
 		{"hash", Options{Topology: top}, "c", "t", "default-" + string('0'+byte(Hash64([]byte("c:t"))%4))},
 		{"hash", Options{Topology: top}, "c", "", "default-" + string('0'+byte(Hash64([]byte("c"))%4))},
 	}

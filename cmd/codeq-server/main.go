@@ -2,7 +2,8 @@
 // opens the data, listens, and stops everything in the opposite order.
 //
 // It must not know what a command does. Its goroutines are one for each listener, stopped by the drain, one that
-// closes the data, and one that waits for signals, which ends with the process. Locks: none.
+// closes the data, and one that waits for signals, which ends with the process, as does the one on which the store
+// tells that it has failed. Locks: none.
 package main
 
 import (

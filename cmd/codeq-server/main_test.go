@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -157,6 +158,53 @@ func TestRefusals(t *testing.T) {
 		t.Error("it started with another number of shards")
 	} else if !strings.Contains(err.Error(), "--shards 2") {
 		t.Errorf("another number of shards: %v", err)
+	}
+}
+
+// TestLogFailure: a log that can't be written ends the server, after the clients have been told, and what was acknowledged
+// before is there after the next start.
+func TestLogFailure(t *testing.T) {
+	s := peer.ForTest(t, peer.Options{Kind: peer.Codeq, Args: []string{"--config", writeFile(t, "shards: 2\nlog-segment-size: 1mb\n")}})
+	log := filepath.Join(s.Dir(), "data", "log")
+	segments, err := filepath.Glob(filepath.Join(log, "*.log"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("the log has the files %q, %v; want one", segments, err)
+	}
+	// The next segment can't be made.
+	inTheWay := filepath.Join(log, "0000000002.log.tmp")
+	if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writer, idle := s.DialForTest(t), s.DialForTest(t)
+	call(t, idle, "PING")
+	acknowledged := 0
+	for {
+		reply, err := writer.Do("RPUSH", "list", strings.Repeat("x", 10_000))
+		if err != nil {
+			t.Fatalf("the client was not told: %v", err)
+		}
+		if !strings.HasPrefix(string(reply), ":") {
+			if !strings.HasPrefix(string(reply), "-ERR not acknowledged") {
+				t.Fatalf("the client was told %q", reply)
+			}
+			break
+		}
+		acknowledged++
+	}
+	if err := s.Wait(testContext(t)); err == nil || s.ExitCode() != 1 {
+		t.Fatalf("the server ended with code %d, %v", s.ExitCode(), err)
+	}
+	if !strings.Contains(s.Log(), "the store has failed") || !strings.Contains(s.Log(), "repair the disk") {
+		t.Errorf("the log lacks the reason:\n%s", s.Log())
+	}
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Restart(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := strconv.Atoi(call(t, s.DialForTest(t), "LLEN", "list")); err != nil || n < acknowledged || n > acknowledged+1 {
+		t.Errorf("after the start the list has %d elements, %v; %d were acknowledged", n, err, acknowledged)
 	}
 }
 

@@ -30,6 +30,7 @@ type server struct {
 	level     *slog.LevelVar
 	log       *slog.Logger
 	stop      chan string // why the server has to stop; holds the first reason
+	failed    chan error  // why the store can't go on
 	router    *supplier.Router
 	store     *shard.Store
 	limits    *resp.Limits
@@ -46,6 +47,7 @@ func serve(c *config.Config) error {
 		level:  level,
 		log:    newLogger(os.Stderr, c.LogFormat, level),
 		stop:   make(chan string, 1),
+		failed: make(chan error, 1),
 	}
 	slog.SetDefault(s.log)
 	s.watchSignals()
@@ -87,15 +89,17 @@ func (s *server) run() (err error) {
 		return errors.Join(err, s.closeStore())
 	}
 	s.announce()
-	failed := make(chan error, len(s.listeners))
+	ended := make(chan error, len(s.listeners))
 	for _, l := range s.listeners {
-		go func() { failed <- s.network.Serve(l) }() // stopped by Shutdown
+		go func() { ended <- s.network.Serve(l) }() // stopped by Shutdown
 	}
 	select {
 	case reason := <-s.stop:
 		s.log.Info("stopping", "reason", reason)
-	case err = <-failed:
+	case err = <-ended:
 		err = fmt.Errorf("accept connections: %w", err)
+	case err = <-s.failed:
+		return errors.Join(fmt.Errorf("the store has failed: %w", err), s.dismiss())
 	}
 	return errors.Join(err, s.drain())
 }
@@ -130,10 +134,27 @@ func (s *server) openStore() error {
 	return nil
 }
 
-// fatal ends the process when the store can't go on. Nothing can be acknowledged any more, and what was is in the log.
+// failureTimeout bounds how long the process outlives a failed store.
+const failureTimeout = 3 * time.Second
+
+// fatal ends the process when the store can't go on, on a goroutine of its own, after those whose commands were in progress have
+// been told. Nothing can be acknowledged any more, and what was is in the log. The process ends in time even if something
+// is stuck, or nothing serves yet.
 func (s *server) fatal(err error) {
-	s.log.Error("the store has failed; the server ends", "error", err)
+	s.failed <- err
+	time.Sleep(failureTimeout)
+	s.log.Error("stopped, with commands in progress", "error", err)
 	os.Exit(1)
+}
+
+// dismiss lets what runs come to its end, an error, sends these replies, and leaves the data as after a crash.
+func (s *server) dismiss() error {
+	ctx, cancel := context.WithTimeout(context.Background(), failureTimeout)
+	defer cancel()
+	if err := s.network.Shutdown(ctx); err != nil {
+		return fmt.Errorf("clients did not finish: %w", err)
+	}
+	return nil
 }
 
 func fsyncPolicy(p config.AppendFsync) shard.FsyncPolicy {
@@ -157,6 +178,7 @@ func (s *server) startNetwork() error {
 		Scripts: scripting.New(scripting.Options{
 			MaxStringBytes: int(c.ProtoMaxBulkLen),
 			TimeLimit:      func() time.Duration { return s.config.Current().LuaTimeLimit },
+			EvalCacheBytes: func() int64 { return s.config.Current().EvalCacheSize },
 			Now:            system.Now,
 			Logger:         s.log,
 		}),

@@ -1,0 +1,161 @@
+package shard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"codeq/internal/clock"
+)
+
+// crashImages runs do on the file system and returns what kill -9 and power loss would have left before each of its
+// operations that change something. Power loss takes all that was not fsynced: Pebble itself relies on a directory's entries
+// becoming durable in their order.
+func crashImages(fs *vfs.MemFS, do func(vfs.FS)) (images []*vfs.MemFS) {
+	var mu sync.Mutex
+	do(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			mu.Lock()
+			defer mu.Unlock()
+			rnd := rand.New(rand.NewPCG(uint64(len(images)), 0))
+			for _, kept := range []int{0, 100} { // of what was not fsynced; after kill -9 all of it is there
+				images = append(images, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: rnd}))
+			}
+		}
+		return nil
+	})))
+	return images
+}
+
+// TestCreationIsCrashSafe crashes a server at every step of its first start, and of a start that adds a shard: the next start
+// completes what was begun, and loses nothing.
+func TestCreationIsCrashSafe(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	optionsOn := func(fs vfs.FS, shards int) Options {
+		o := testOptions(fs, shards, clock.NewManual(testStart))
+		o.DefaultShards, o.Placer = 2, testPlacer{2}
+		return o
+	}
+	first := crashImages(fs, func(fs vfs.FS) { closeTest(t, openTest(t, optionsOn(fs, 2))) })
+	for i, image := range first {
+		st := openTest(t, optionsOn(image, 2))
+		if err := commitBoth(st, st.NewTx(), 1); err != nil {
+			t.Fatalf("image %d: %v", i, err)
+		}
+		closeTest(t, st)
+	}
+
+	st := openTest(t, optionsOn(fs, 2))
+	if err := commitBoth(st, st.NewTx(), 1); err != nil {
+		t.Fatal(err)
+	}
+	closeTest(t, st)
+	added := crashImages(fs, func(fs vfs.FS) { closeTest(t, openTest(t, optionsOn(fs, 3))) })
+	for _, image := range added {
+		for range 2 {
+			st := openTest(t, optionsOn(image, 3))
+			if a, b, listed := readBoth(t, st); a != 1 || b != 1 || listed != 1 {
+				t.Fatalf("after the start there is %d, %d and a list of %d, want 1 each", a, b, listed)
+			}
+			closeTest(t, st)
+		}
+	}
+	t.Logf("%d and %d crashes", len(first), len(added))
+}
+
+// TestOpenRefusesMissingParts takes a part of the data directory away. Starting without it would lose its data without a word,
+// so the start fails, also the next time, and works again when the part is back.
+func TestOpenRefusesMissingParts(t *testing.T) {
+	tests := []struct {
+		name, part string
+		emptied    bool
+		reason     string
+	}{
+		{"a shard", "shards/default-1", false, "default-1 is missing"},
+		{"all shards", "shards", false, "default-0 is missing"},
+		{"the log", "log", false, "log is missing"},
+		{"FORMAT", "FORMAT", false, "FORMAT is missing"},
+		{"a shard's files", "shards/default-1", true, "default-1 is missing or empty"},
+		{"the log's files", "log", true, "log has no segment"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			opts := testOptions(fs, 2, clock.NewManual(testStart))
+			st := openTest(t, opts)
+			if err := commitBoth(st, st.NewTx(), 1); err != nil {
+				t.Fatal(err)
+			}
+			closeTest(t, st)
+			part := "data/" + tt.part
+			if err := fs.Rename(part, "aside"); err != nil {
+				t.Fatal(err)
+			}
+			if tt.emptied {
+				if err := fs.MkdirAll(part, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				st, err := Open(opts)
+				if err == nil {
+					closeTest(t, st)
+					t.Fatal("opened")
+				}
+				if !strings.Contains(err.Error(), tt.reason) || !strings.Contains(err.Error(), "restore") {
+					t.Fatalf("error %q lacks %q or what to do", err, tt.reason)
+				}
+			}
+			if _, err := fs.Stat(part); (err == nil) != tt.emptied {
+				t.Errorf("the failed start left %s: %v", part, err)
+			}
+			if err := fs.RemoveAll(part); err != nil {
+				t.Fatal(err)
+			}
+			if err := fs.Rename("aside", part); err != nil {
+				t.Fatal(err)
+			}
+			st = openTest(t, opts)
+			defer closeTest(t, st)
+			if a, b, listed := readBoth(t, st); a != 1 || b != 1 || listed != 1 {
+				t.Errorf("after the start there is %d, %d and a list of %d, want 1 each", a, b, listed)
+			}
+		})
+	}
+}
+
+// TestOpenRefusesMissingTable removes a table of a shard.
+func TestOpenRefusesMissingTable(t *testing.T) {
+	fs := vfs.NewMem()
+	opts := testOptions(fs, 2, clock.NewManual(testStart))
+	st := openTest(t, opts)
+	if err := commitBoth(st, st.NewTx(), 1); err != nil {
+		t.Fatal(err)
+	}
+	closeTest(t, st)
+	dir := "data/shards/default-1"
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := 0
+	for _, name := range names {
+		if isTable(name) {
+			removed++
+			if err := fs.Remove(fmt.Sprint(dir, "/", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if st, err := Open(opts); err == nil {
+		closeTest(t, st)
+		t.Fatalf("opened without %d tables", removed)
+	} else if !strings.Contains(err.Error(), "default-1") {
+		t.Fatal(err)
+	}
+}
