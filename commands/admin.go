@@ -2,10 +2,12 @@ package commands
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"codeq/commands/spec"
 	"codeq/config"
+	"codeq/internal/version"
 	"codeq/resp"
 )
 
@@ -66,18 +68,83 @@ func serverCommands() []Command {
 			Summary: "Returns the server's time, in seconds and microseconds.",
 			Flags:   spec.Loading | spec.Stale | spec.Fast, Hints: []string{"nondeterministic_output"}},
 			Run: timeCommand},
-		{Command: spec.Command{Name: "lastsave", Syntax: "LASTSAVE",
-			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Returns the time of the server's start, since there are no snapshots.",
-			Flags:   spec.Loading | spec.Stale | spec.Fast, ACL: spec.CatAdmin | spec.CatDangerous,
-			Hints: []string{"nondeterministic_output"}},
-			Run: lastSaveCommand},
+		{Command: spec.Command{Name: "lolwut", Syntax: "LOLWUT [VERSION version]",
+			Group: spec.Server, Since: "5.0.0", Complexity: "O(1)",
+			Summary: "Draws a queue, and tells the version.",
+			Flags:   spec.ReadOnly | spec.Fast},
+			Run: lolwutCommand},
 		{Command: spec.Command{Name: "shutdown", Syntax: "SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
 			Group: spec.Server, Since: "1.0.0", Complexity: "O(N), where N is the size of what is in memory only",
 			Summary: "Stops the server; what was acknowledged is kept in any case.",
 			Flags:   admin | spec.NoMulti | spec.AllowBusy},
 			Run: shutdownCommand, Scope: scopeSession},
 	}
+}
+
+// persistenceCommands are those on Redis' snapshots and on its log. Here everything is stored all the time, so there is little
+// for them to do.
+func persistenceCommands() []Command {
+	const admin = spec.Admin | spec.NoScript | spec.NoAsyncLoading
+	return []Command{
+		{Command: spec.Command{Name: "bgrewriteaof", Syntax: "BGREWRITEAOF",
+			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Confirms: the commit log is kept short all the time.",
+			Flags:   admin},
+			Run: bgRewriteAOFCommand, Scope: scopeSession},
+		{Command: spec.Command{Name: "bgsave", Syntax: "BGSAVE [SCHEDULE]",
+			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Does what SAVE does: nothing has to be done in the background.",
+			Flags:   admin},
+			Run: bgSaveCommand, Scope: scopeAll},
+		{Command: spec.Command{Name: "lastsave", Syntax: "LASTSAVE",
+			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Returns the time of the last SAVE, or else of the server's start.",
+			Flags:   spec.Loading | spec.Stale | spec.Fast, ACL: spec.CatAdmin | spec.CatDangerous,
+			Hints: []string{"nondeterministic_output"}},
+			Run: lastSaveCommand},
+		{Command: spec.Command{Name: "save", Syntax: "SAVE",
+			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Waits until everything that anybody has written is as durable as appendfsync promises.",
+			Flags:   admin | spec.NoMulti},
+			Run: saveCommand, Scope: scopeAll},
+	}
+}
+
+// moduleCommands are those on modules, which can't be loaded.
+func moduleCommands() []Command {
+	const (
+		admin = spec.Admin | spec.NoScript
+		none  = "Refuses: there are no modules."
+	)
+	refuse := refuseCommand(resp.ErrModuleNotAllowed)
+	return []Command{
+		{Command: spec.Command{Name: "module", Group: spec.Server, Since: "4.0.0", Complexity: "Depends on subcommand",
+			Summary: "Holds the commands on modules."}},
+		{Command: spec.Command{Name: "module|help", Syntax: "MODULE HELP",
+			Group: spec.Server, Since: "5.0.0", Complexity: "O(1)",
+			Summary: "Describes the subcommands.", Flags: spec.Loading | spec.Stale},
+			Run: helpCommand},
+		{Command: spec.Command{Name: "module|list", Syntax: "MODULE LIST",
+			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)",
+			Summary: "Returns nothing: there are no modules.", Flags: admin,
+			Hints: []string{"nondeterministic_output_order"}},
+			Run: moduleListCommand},
+		{Command: spec.Command{Name: "module|load", Syntax: "MODULE LOAD path [arg [arg ...]]",
+			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)", Summary: none, Flags: admin | spec.NoAsyncLoading},
+			Run: refuse},
+		{Command: spec.Command{Name: "module|loadex", Syntax: "MODULE LOADEX path [CONFIG name value [CONFIG name value ...]] [ARGS <arg> [<arg> ...]]",
+			Group: spec.Server, Since: "7.0.0", Complexity: "O(1)", Summary: none, Flags: admin | spec.NoAsyncLoading},
+			Run: refuse},
+		{Command: spec.Command{Name: "module|unload", Syntax: "MODULE UNLOAD name",
+			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)", Summary: none, Flags: admin | spec.NoAsyncLoading},
+			Run: refuse},
+	}
+}
+
+// MODULE LIST
+func moduleListCommand(c *Call) error {
+	c.Out.Array(0)
+	return nil
 }
 
 // CONFIG GET parameter [parameter ...]
@@ -185,9 +252,61 @@ func timeCommand(c *Call) error {
 	return nil
 }
 
+// saves is what is known of SAVE and BGSAVE.
+type saves struct {
+	last atomic.Int64 // unix seconds; 0: none since the start
+}
+
+// SAVE. Since it holds all shards, its reply waits for the log like one that has read everything: see Acknowledge.
+func saveCommand(c *Call) error {
+	c.server.saves.last.Store(c.DB().Now() / unitSeconds)
+	c.Out.OK()
+	return nil
+}
+
+// BGSAVE [SCHEDULE]
+func bgSaveCommand(c *Call) error {
+	a := c.args(0)
+	a.token("SCHEDULE")
+	if err := a.done(); err != nil {
+		return err
+	}
+	c.server.saves.last.Store(c.DB().Now() / unitSeconds)
+	c.Out.Status("Background saving started")
+	return nil
+}
+
+// BGREWRITEAOF
+func bgRewriteAOFCommand(c *Call) error {
+	c.Out.Status("Background append only file rewriting started")
+	return nil
+}
+
 // LASTSAVE
 func lastSaveCommand(c *Call) error {
-	c.Out.Int(c.server.started.Unix())
+	c.Out.Int(c.server.lastSave())
+	return nil
+}
+
+// lastSave is the time of the last SAVE, or else that of the start, in unix seconds.
+func (s *Server) lastSave() int64 {
+	if last := s.saves.last.Load(); last != 0 {
+		return last
+	}
+	return s.started.Unix()
+}
+
+// LOLWUT [VERSION version]
+func lolwutCommand(c *Call) error {
+	a := c.args(0)
+	if len(a.rest) > 1 && a.token("VERSION") {
+		a.integer()
+	}
+	if a.err != nil {
+		return a.err
+	}
+	const queue = "  ( o)>  ( o)>  ( o)>  ( o)>  ( o)>   [ worker ]\n"
+	c.Out.Verbatim("txt", queue+"codeq "+version.Number+", Redis ver. "+redisVersion+"\n")
 	return nil
 }
 

@@ -36,12 +36,20 @@ const (
 	scopeSession
 )
 
-// commandStats is what INFO commandstats tells of one command.
+// commandStats is what INFO and LATENCY HISTOGRAM tell of one command.
 type commandStats struct {
-	calls    atomic.Int64 // carried out
-	failed   atomic.Int64 // of those, replied with an error
-	rejected atomic.Int64 // refused before they began
+	took     durations    // of those that were carried out, so that it counts them, too
 	nanos    atomic.Int64 // spent in the handler
+	failed   atomic.Int64 // carried out, and replied with an error
+	rejected atomic.Int64 // refused before they began
+}
+
+// reset sets everything back to zero.
+func (st *commandStats) reset() {
+	st.took.reset()
+	st.nanos.Store(0)
+	st.failed.Store(0)
+	st.rejected.Store(0)
 }
 
 // Handler carries out one command: it parses the arguments, calls typed collections on the transaction and
@@ -62,6 +70,7 @@ type Call struct {
 	tx      *shard.Tx // nil for scopeSession outside of EXEC
 	db      int       // the selected database
 	script  bool      // issued by a script
+	exec    bool      // carried out by EXEC
 }
 
 // Server is the server that carries out the call.

@@ -55,6 +55,10 @@ func clientCommands() []Command {
 			Group: spec.Connection, Since: "2.6.9", Complexity: "O(1)",
 			Summary: "Names the connection.", Flags: own},
 			Run: clientSetNameCommand, Scope: scopeSession},
+		{Command: spec.Command{Name: "client|unblock", Syntax: "CLIENT UNBLOCK client-id [TIMEOUT | ERROR]",
+			Group: spec.Connection, Since: "5.0.0", Complexity: "O(log N) where N is the number of connections",
+			Summary: "Ends the waiting of a blocked client.", Flags: admin},
+			Run: clientUnblockCommand, Scope: scopeSession},
 	}
 }
 
@@ -138,9 +142,12 @@ func appendClient(dst []byte, conn *resp.Session, now time.Time) []byte {
 		v.queued, conn.LastCommand(), defaultUser, v.proto, v.libName, v.libVersion)
 }
 
-// clientFlags are the letters of Redis: x for a transaction, U for a unix socket, N for neither.
+// clientFlags are the letters of Redis: b for a blocked client, x for a transaction, U for a unix socket, N for neither.
 func clientFlags(conn *resp.Session, v view) string {
 	flags := ""
+	if sessionOf(conn).parked.Load() != nil {
+		flags += "b"
+	}
 	if v.queued >= 0 {
 		flags += "x"
 	}
@@ -310,6 +317,33 @@ func clientSetNameCommand(c *Call) error {
 	}
 	c.session.change(func(v *view) { v.name = string(name) })
 	c.Out.OK()
+	return nil
+}
+
+// CLIENT UNBLOCK client-id [TIMEOUT | ERROR]
+func clientUnblockCommand(c *Call) error {
+	a, why := c.args(2), unblocked
+	switch {
+	case a.token("ERROR"):
+		why = unblockedHarshly
+	case a.token("TIMEOUT"), !a.more():
+	default:
+		return resp.ErrUnblockReason
+	}
+	if err := a.done(); err != nil {
+		return err
+	}
+	id, ok := parseInt(c.Args[2])
+	if !ok {
+		return resp.ErrNotInteger
+	}
+	woken := int64(0)
+	if conn := c.server.network.Find(id); conn != nil {
+		if p := sessionOf(conn).parked.Load(); p != nil && p.giveUp(why) {
+			woken = 1
+		}
+	}
+	c.Out.Int(woken)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package commands
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"math"
 
 	"codeq/commands/spec"
 	"codeq/resp"
@@ -185,16 +184,11 @@ func (s *Server) passwordFits(user, password []byte) bool {
 
 // SELECT index
 func selectCommand(c *Call) error {
-	n, ok := parseInt(c.Args[1])
-	switch {
-	case !ok:
-		return resp.ErrNotInteger
-	case n < math.MinInt32 || n > math.MaxInt32:
-		return resp.ErrOutOfBounds(math.MinInt32, math.MaxInt32)
-	case n < 0 || n >= int64(c.server.config.Current().Databases):
-		return resp.ErrDBIndex
+	n, err := c.database(c.Args[1])
+	if err != nil {
+		return err
 	}
-	c.selectDB(int(n))
+	c.selectDB(n)
 	c.Out.OK()
 	return nil
 }

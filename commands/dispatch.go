@@ -92,12 +92,16 @@ func (ss *session) perform(c *Call) (err error) {
 		err = nil
 	}
 	ss.now = ss.server.clock.Now()
+	took := ss.now.Sub(began)
 	stats := c.cmd.stats
-	stats.calls.Add(1)
-	stats.nanos.Add(int64(ss.now.Sub(began)))
+	stats.took.add(took)
+	stats.nanos.Add(int64(took))
+	if int64(took) >= ss.server.noteworthy.Load() {
+		ss.server.noteSlow(c, took)
+	}
 	if reply := c.Out.Bytes(); len(reply) > mark && reply[mark] == '-' {
 		stats.failed.Add(1)
-		ss.server.totals.errors.Add(1)
+		ss.server.countError(reply[mark:])
 	}
 	return err
 }
@@ -107,8 +111,11 @@ func replyTo(err error) (reply resp.Error, ok bool) {
 	if reply, ok := err.(resp.Error); ok {
 		return reply, true
 	}
-	if errors.Is(err, shard.ErrWrongType) {
+	switch {
+	case errors.Is(err, shard.ErrWrongType):
 		return resp.ErrWrongType, true
+	case errors.Is(err, shard.ErrNoDeadline):
+		return resp.ErrNoDeadline, true
 	}
 	ok = errors.As(err, &reply)
 	return reply, ok
@@ -116,8 +123,9 @@ func replyTo(err error) (reply resp.Error, ok bool) {
 
 // refuse replies to a call that is not carried out.
 func (ss *session) refuse(err error) {
+	mark := ss.conn.Out.Len()
 	ss.conn.Out.Error(err)
-	ss.server.totals.errors.Add(1)
+	ss.server.countError(ss.conn.Out.Bytes()[mark:])
 }
 
 // report logs an error that is not the client's, once, and returns what the client is told. A session whose handler

@@ -15,6 +15,7 @@
 // # Goroutines and locks
 //
 // The package starts no goroutine: everything runs on the goroutine of the session that sent the command. The locks of
-// shards are taken, through a shard.Tx, only by run.go, by (*session).unwatch and, at the start, by loadScripts. session.mu
-// and savedScripts.mu are leaves: nothing is locked while they are held.
+// shards are taken, through a shard.Tx, only by run.go, by (*session).unwatch and, at the start, by loadScripts. session.mu,
+// savedScripts.mu and the mutexes of the statistics (errorCounts, slowLog, latencyMonitor, rates) are leaves: nothing is locked
+// while they are held.
 package commands

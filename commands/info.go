@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -39,6 +40,8 @@ func sections() []section {
 		{title: "CPU", write: infoCPU},
 		{title: "Modules", write: func(*Call, *report) error { return nil }},
 		{title: "Commandstats", write: infoCommandStats, extra: true},
+		{title: "Errorstats", write: infoErrorStats},
+		{title: "Latencystats", write: infoLatencyStats, extra: true},
 		{title: "Cluster", write: infoCluster},
 		{title: "Keyspace", write: infoKeyspace},
 	}
@@ -138,7 +141,7 @@ func infoClients(c *Call, r *report) error {
 	r.add("connected_clients", c.server.network.Clients())
 	r.add("cluster_connections", 0)
 	r.add("maxclients", c.server.config.Current().MaxClients)
-	r.add("blocked_clients", 0)
+	r.add("blocked_clients", c.server.blocked.Load())
 	r.add("tracking_clients", 0)
 	return nil
 }
@@ -213,11 +216,15 @@ func infoPersistence(c *Call, r *report) error {
 	r.add("async_loading", 0)
 	r.add("rdb_changes_since_last_save", 0)
 	r.add("rdb_bgsave_in_progress", 0)
-	r.add("rdb_last_save_time", c.server.started.Unix())
+	r.add("rdb_last_save_time", c.server.lastSave())
 	r.add("rdb_last_bgsave_status", "ok")
+	r.add("rdb_last_bgsave_time_sec", -1)
+	r.add("rdb_current_bgsave_time_sec", -1)
 	r.add("aof_enabled", 1)
 	r.add("aof_rewrite_in_progress", 0)
 	r.add("aof_rewrite_scheduled", 0)
+	r.add("aof_last_rewrite_time_sec", -1)
+	r.add("aof_current_rewrite_time_sec", -1)
 	r.add("aof_last_bgrewrite_status", "ok")
 	r.add("aof_last_write_status", status)
 	return nil
@@ -225,13 +232,18 @@ func infoPersistence(c *Call, r *report) error {
 
 func infoStats(c *Call, r *report) error {
 	s := c.server
-	var calls int64
-	for command := range s.table.All() {
-		calls += command.stats.calls.Load()
-	}
+	calls := s.calls()
+	errorReplies, _, _ := s.errors.all()
 	r.add("total_connections_received", s.totals.connections.Load())
 	r.add("total_commands_processed", calls)
-	r.add("total_error_replies", s.totals.errors.Load())
+	r.add("instantaneous_ops_per_sec", s.rates.perSecond(s.clock.Now(), calls))
+	r.add("total_error_replies", errorReplies)
+	r.add("unexpected_error_replies", 0)
+	r.add("sync_full", 0)
+	r.add("sync_partial_ok", 0)
+	r.add("sync_partial_err", 0)
+	r.add("latest_fork_usec", 0)
+	r.add("total_forks", 0)
 	r.add("evicted_keys", 0)
 	r.add("evicted_clients", 0)
 	r.add("pubsub_channels", 0)
@@ -250,6 +262,9 @@ func infoReplication(c *Call, r *report) error {
 	r.add("master_repl_offset", 0)
 	r.add("second_repl_offset", -1)
 	r.add("repl_backlog_active", 0)
+	r.add("repl_backlog_size", 0)
+	r.add("repl_backlog_first_byte_offset", 0)
+	r.add("repl_backlog_histlen", 0)
 	return nil
 }
 
@@ -270,13 +285,40 @@ func infoCPU(_ *Call, r *report) error {
 
 func infoCommandStats(c *Call, r *report) error {
 	for command := range c.server.table.All() {
-		calls, rejected := command.stats.calls.Load(), command.stats.rejected.Load()
+		calls, rejected := command.stats.took.count(), command.stats.rejected.Load()
 		if calls == 0 && rejected == 0 {
 			continue
 		}
 		micros := command.stats.nanos.Load() / int64(time.Microsecond)
 		r.add("cmdstat_"+command.Name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
 			calls, micros, float64(micros)/float64(max(calls, 1)), rejected, command.stats.failed.Load()))
+	}
+	return nil
+}
+
+func infoErrorStats(c *Call, r *report) error {
+	_, codes, counts := c.server.errors.all()
+	for _, code := range codes {
+		r.add("errorstat_"+code, fmt.Sprintf("count=%d", counts[code]))
+	}
+	return nil
+}
+
+func infoLatencyStats(c *Call, r *report) error {
+	settings := c.server.config.Current()
+	if !settings.LatencyTracking {
+		return nil
+	}
+	for command := range c.server.table.All() {
+		if command.stats.took.count() == 0 {
+			continue
+		}
+		var parts []string
+		for _, p := range settings.LatencyTrackingInfoPercentiles {
+			micros := float64(command.stats.took.percentile(p)) / float64(time.Microsecond)
+			parts = append(parts, fmt.Sprintf("p%s=%.3f", strconv.FormatFloat(p, 'g', -1, 64), micros))
+		}
+		r.add("latency_percentiles_usec_"+command.Name, strings.Join(parts, ","))
 	}
 	return nil
 }
@@ -303,17 +345,49 @@ func infoKeyspace(c *Call, r *report) error {
 	return nil
 }
 
+// calls counts the commands that were carried out, those of scripts included.
+func (s *Server) calls() (n int64) {
+	for command := range s.table.All() {
+		n += command.stats.took.count()
+	}
+	return n
+}
+
+// rateInterval is the least time over which a rate is taken.
+const rateInterval = time.Second
+
+// rates turns the count of commands into a rate: that of the time between two INFOs that are at least rateInterval apart, so
+// that nothing has to be measured while nobody asks.
+type rates struct {
+	mu    sync.Mutex
+	at    time.Time // when count was taken, and
+	count int64
+	rate  int64 // until then
+}
+
+// perSecond is the latest rate, given the count now.
+func (r *rates) perSecond(now time.Time, count int64) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	passed := now.Sub(r.at)
+	switch {
+	case r.at.IsZero():
+		r.at, r.count = now, count
+	case passed >= rateInterval:
+		// CONFIG RESETSTAT may have set the count back.
+		r.rate = int64(float64(max(0, count-r.count)) / passed.Seconds())
+		r.at, r.count = now, count
+	}
+	return r.rate
+}
+
 // resetStats sets what INFO counts back to zero.
 func (s *Server) resetStats() {
 	s.totals.connections.Store(0)
-	s.totals.errors.Store(0)
 	s.totals.conflicts.Store(0)
 	s.totals.panics.Store(0)
+	s.errors.reset()
 	for command := range s.table.All() {
-		stats := command.stats
-		stats.calls.Store(0)
-		stats.failed.Store(0)
-		stats.rejected.Store(0)
-		stats.nanos.Store(0)
+		command.stats.reset()
 	}
 }

@@ -179,7 +179,7 @@ func pop(end shard.End) Handler {
 			c.Out.NullArray()
 			return nil
 		case given:
-			return popElements(c, list, end, min(count, n))
+			return popElements(c.Out, list, end, min(count, n))
 		}
 		val, ok, err := list.Pop(end)
 		if err != nil {
@@ -191,14 +191,14 @@ func pop(end shard.End) Handler {
 }
 
 // popElements takes n elements, which must be there, and replies with them.
-func popElements(c *Call, list shard.List, end shard.End, n int64) error {
-	c.Out.Array(int(n))
+func popElements(out *resp.Writer, list shard.List, end shard.End, n int64) error {
+	out.Array(int(n))
 	for range n {
 		val, _, err := list.Pop(end)
 		if err != nil {
 			return err
 		}
-		c.Out.Bulk(val)
+		out.Bulk(val)
 	}
 	return nil
 }
@@ -503,72 +503,101 @@ func (a *arguments) end() shard.End {
 
 // move takes an element from the list at the call's key to the one at dst, which may be the same.
 func move(c *Call, dst []byte, from, to shard.End) error {
-	source, n, err := openList(c)
-	if err != nil {
-		return err
-	}
-	if n == 0 {
+	moved, err := moveTo(dst, from, to)(c.Out, c.DB(), c.key())
+	if err == nil && !moved {
 		c.Out.Null()
-		return nil
-	}
-	destination, err := c.DB().List(dst)
-	if err != nil {
-		return err
-	}
-	if n == 1 && bytes.Equal(c.key(), dst) {
-		// Taking the only element would remove the key, and its deadline with it. It counts as a change all the same.
-		val, ok, err := source.Index(0)
-		if err != nil {
-			return err
-		}
-		c.replyString(val, ok)
-		_, err = source.Set(0, val)
-		return err
-	}
-	val, ok, err := source.Pop(from)
-	if err != nil {
-		return err
-	}
-	c.replyString(val, ok)
-	return destination.Push(to, val)
-}
-
-// LMPOP numkeys key [key ...] <LEFT | RIGHT> [COUNT count]
-func lmpop(c *Call) error {
-	a := c.args(0)
-	n := a.atLeast(1, resp.ErrNumKeysNotPositive)
-	keys, end := a.take(int(n)), a.end()
-	count := int64(1)
-	if a.token("COUNT") {
-		count = a.atLeast(1, resp.ErrCountNotPositive)
-	}
-	if err := a.done(); err != nil {
-		return err
-	}
-	found, err := popFirst(c, keys, end, count)
-	if err == nil && !found {
-		c.Out.NullArray()
 	}
 	return err
 }
 
-// popFirst takes up to count elements from the first of the lists that has any, and replies with its key and them. It
-// returns false, without a reply, when all are empty.
-func popFirst(c *Call, keys [][]byte, end shard.End, count int64) (found bool, err error) {
+// moveTo is the attempt to move an element to dst.
+func moveTo(dst []byte, from, to shard.End) attempt {
+	return func(out *resp.Writer, db shard.DB, key []byte) (served bool, err error) {
+		source, n, err := listOf(db, key)
+		if n == 0 || err != nil {
+			return false, err
+		}
+		destination, err := db.List(dst)
+		if err != nil {
+			return false, err
+		}
+		if n == 1 && bytes.Equal(key, dst) {
+			// Taking the only element would remove the key, and its deadline with it. It counts as a change all the same.
+			val, _, err := source.Index(0)
+			if err != nil {
+				return false, err
+			}
+			out.Bulk(val)
+			_, err = source.Set(0, val)
+			return true, err
+		}
+		val, _, err := source.Pop(from)
+		if err != nil {
+			return false, err
+		}
+		out.Bulk(val)
+		return true, destination.Push(to, val)
+	}
+}
+
+// listOf is the list at a key and its length.
+func listOf(db shard.DB, key []byte) (shard.List, int64, error) {
+	list, err := db.List(key)
+	if err != nil {
+		return list, 0, err
+	}
+	n, err := list.Len()
+	return list, n, err
+}
+
+// LMPOP numkeys key [key ...] <LEFT | RIGHT> [COUNT count]
+func lmpop(c *Call) error {
+	p := parseListPop(c.args(0))
+	if p.err != nil {
+		return p.err
+	}
+	return c.firstOf(p.keys, popList(p.end, p.count))
+}
+
+// listPop is what LMPOP and BLMPOP ask for.
+type listPop struct {
+	keys  [][]byte
+	end   shard.End
+	count int64
+	err   error
+}
+
+func parseListPop(a *arguments) listPop {
+	p := listPop{count: 1}
+	p.keys = a.take(int(a.atLeast(1, resp.ErrNumKeysNotPositive)))
+	p.end = a.end()
+	if a.token("COUNT") {
+		p.count = a.atLeast(1, resp.ErrCountNotPositive)
+	}
+	p.err = a.done()
+	return p
+}
+
+// popList is the attempt to take up to count elements, with the key and them for a reply.
+func popList(end shard.End, count int64) attempt {
+	return func(out *resp.Writer, db shard.DB, key []byte) (served bool, err error) {
+		list, n, err := listOf(db, key)
+		if n == 0 || err != nil {
+			return false, err
+		}
+		out.Array(2)
+		out.Bulk(key)
+		return true, popElements(out, list, end, min(count, n))
+	}
+}
+
+// firstOf replies with what the attempt gets from the first key that has something, or a null array.
+func (c *Call) firstOf(keys [][]byte, try attempt) error {
 	for _, key := range keys {
-		list, err := c.DB().List(key)
-		if err != nil {
-			return false, err
-		}
-		n, err := list.Len()
-		if err != nil {
-			return false, err
-		}
-		if n > 0 {
-			c.Out.Array(2)
-			c.Out.Bulk(key)
-			return true, popElements(c, list, end, min(count, n))
+		if served, err := try(c.Out, c.DB(), key); served || err != nil {
+			return err
 		}
 	}
-	return false, nil
+	c.Out.NullArray()
+	return nil
 }

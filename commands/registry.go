@@ -11,9 +11,12 @@ import (
 // families lists the commands of this server.
 func families() []Command {
 	return slices.Concat(
-		stringCommands(), keyCommands(), listCommands(), hashCommands(), setCommands(), zsetCommands(),
-		transactionCommands(), scriptCommands(),
+		stringCommands(), keyCommands(), dumpCommands(), copyCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(), zsetCommands(),
+		transactionCommands(), scriptCommands(), sortCommands(), streamCommands(),
+		bitmapCommands(), hyperLogLogCommands(), geoCommands(), zsetAlgebraCommands(), hashRandomCommands(), lcsCommands(),
 		connectionCommands(), serverCommands(), introspectionCommands(),
+		objectCommands(), memoryCommands(), debugCommands(), slowLogCommands(), latencyCommands(), aclCommands(),
+		replicationCommands(), clusterCommands(), persistenceCommands(), moduleCommands(),
 	)
 }
 

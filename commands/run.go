@@ -51,14 +51,16 @@ type progress struct {
 func (s *Server) Serve(conn *resp.Session, batch [][][]byte) int {
 	ss := sessionOf(conn)
 	ss.start, ss.replies, ss.pos = conn.Out.Len(), 0, 0
-	for ss.replies < len(batch) && !conn.Closing() {
-		ss.replies += ss.serveSome(batch[ss.replies:])
+	executed := 0
+	for executed < len(batch) && !conn.Closing() && !conn.Parked() {
+		executed += ss.serveSome(batch[executed:])
+		ss.replies = executed
 	}
-	return ss.replies
+	if conn.Parked() {
+		ss.replies-- // the command that waits has none yet
+	}
+	return executed
 }
-
-// Resume goes on with a command that waits.
-func (s *Server) Resume(*resp.Session) {}
 
 // Acknowledge is the one place where replies are let go. It guarantees that when a client reads a reply, everything that
 // its command wrote, and everything of others that it saw, is as durable as appendfsync promises: nothing of Out is sent
@@ -186,7 +188,7 @@ func (ss *session) carryOut(mask shard.Mask, p *progress) error {
 // carryOutSteps carries out and commits the steps that are not committed. When it fails, the steps from p.committed to
 // p.done are those that failed.
 func (ss *session) carryOutSteps(p *progress) error {
-	for p.done = p.committed; p.done < len(ss.steps) && !ss.conn.Closing(); {
+	for p.done = p.committed; p.done < len(ss.steps) && !ss.conn.Closing() && !ss.conn.Parked(); {
 		st := &ss.steps[p.done]
 		own := st.refusal == nil && st.cmd.Scope == scopeOwn
 		if own && p.done > p.committed {

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
@@ -13,6 +12,9 @@ import (
 )
 
 // scriptCommands run Lua scripts and manage the cache of scripts.
+//
+// A script of SCRIPT LOAD is kept, on disk too, until SCRIPT FLUSH. One of EVAL is cached in memory only, within a bound: clients
+// send EVAL again when an EVALSHA is answered with NOSCRIPT, as they have to after a restart of Redis.
 //
 // A script is one transaction, with the locks of its declared keys; an undeclared key is locked when the script reaches
 // it, and when that is not possible without a deadlock the script is run again with that lock taken first. Nobody sees
@@ -78,7 +80,7 @@ func scriptCommands() []Command {
 	}
 }
 
-// scriptRow is the prefix of the system records that hold the texts of cached scripts, each under its SHA1.
+// scriptRow is the prefix of the system records that hold the texts of loaded scripts, each under its SHA1.
 const scriptRow = "script/"
 
 // savedScripts are the scripts whose system records are committed.
@@ -137,7 +139,7 @@ type scriptRun struct {
 	unsaved  []unsavedScript
 }
 
-// unsavedScript is a script that was put into the cache and is saved with the next commit.
+// unsavedScript is a script that SCRIPT LOAD has put into the cache and that is saved with the next commit.
 type unsavedScript struct {
 	sha  string
 	body []byte
@@ -198,22 +200,17 @@ func (c *Call) beginScript() *scriptRun {
 	return r
 }
 
-// endScript writes the script's reply. err is what ended the script from outside.
-func (c *Call) endScript(r *scriptRun, err error) error {
+// endScript writes the script's reply; raised says that it is an error that has ended the script. err is what ended it from
+// outside.
+func (c *Call) endScript(r *scriptRun, raised bool, err error) error {
 	if err != nil {
 		return err
 	}
 	c.Out.Raw(r.reply)
-	if raised(r.reply) {
+	if raised {
 		return errUndo
 	}
 	return nil
-}
-
-// raised tells the reply of a script that an error has ended from one that the script returned: only the former names
-// the script.
-func raised(reply []byte) bool {
-	return len(reply) > 0 && reply[0] == '-' && bytes.Contains(reply, []byte(" script: "))
 }
 
 // scriptArguments parses what EVAL and EVALSHA take: the script or its SHA1, numkeys, the keys and the other arguments.
@@ -240,9 +237,9 @@ func evalCommand(c *Call) error {
 		return err
 	}
 	r := c.beginScript()
-	r.reply, err = c.server.scripts.Eval(r.reply[:0], body, keys, args, r, c.Out.Proto())
-	r.remember(body)
-	return c.endScript(r, err)
+	var raised bool
+	r.reply, raised, err = c.server.scripts.Eval(r.reply[:0], body, keys, args, r, c.Out.Proto())
+	return c.endScript(r, raised, err)
 }
 
 // EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]
@@ -256,8 +253,9 @@ func evalshaCommand(c *Call) error {
 		return err
 	}
 	r := c.beginScript()
-	r.reply, err = c.server.scripts.EvalSHA(r.reply[:0], sha, keys, args, r, c.Out.Proto())
-	return c.endScript(r, err)
+	var raised bool
+	r.reply, raised, err = c.server.scripts.EvalSHA(r.reply[:0], sha, keys, args, r, c.Out.Proto())
+	return c.endScript(r, raised, err)
 }
 
 // SCRIPT EXISTS sha1 [sha1 ...]
@@ -332,7 +330,7 @@ func scriptError(err error) error {
 	return err
 }
 
-// remember notes a script that is cached and not saved yet, so that the cache survives a restart.
+// remember notes a loaded script that is not saved yet, so that it survives a restart.
 func (r *scriptRun) remember(body []byte) {
 	sum := sha1.Sum(body)
 	var sha [2 * sha1.Size]byte
@@ -348,14 +346,10 @@ func (ss *session) relearn(cmd *Command, args [][]byte) {
 	if cmd.Name != "eval" && cmd.Name != "eval_ro" {
 		return
 	}
-	// It ran, so it compiles.
-	if _, err := ss.server.scripts.Load(args[1]); err == nil {
-		ss.script.remember(args[1])
-	}
+	_ = ss.server.scripts.Learn(args[1]) // it ran, so it compiles
 }
 
-// saveScripts puts the scripts that became known since the last commit into the transaction, whether they ended well or
-// not.
+// saveScripts puts the scripts that were loaded since the last commit into the transaction.
 func (ss *session) saveScripts() error {
 	for _, k := range ss.script.unsaved {
 		if err := ss.tx.SetSystem(scriptRow+k.sha, k.body); err != nil {

@@ -69,9 +69,11 @@ func TestScriptUndone(t *testing.T) {
 	failure(t, c.send("MULTI", "SET a 5", fails, "INCR a", fails, "INCR a", "EXEC"),
 		"+OK +QUEUED +QUEUED +QUEUED +QUEUED +QUEUED *5 +OK ", " :7")
 	c.want("$1 7", "GET a")
+	// An error that looks like that of a script which has failed, but is returned, undoes nothing.
+	c.want("-ERR no script: it is returned $1 8", "EVAL redis.call('set',KEYS[1],'8');return%20{err='ERR%20no%20script:%20it%20is%20returned'} 1 a", "GET a")
 }
 
-// TestScriptCache checks that scripts are known to the next command, and to the next process.
+// TestScriptCache checks that scripts are known to the next command, and those that were loaded to the next process.
 func TestScriptCache(t *testing.T) {
 	const sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"   // of "return 1"
 	const other = "7f923f79fe76194c868d7e1d0820de36700eb649" // of "return 2"
@@ -83,28 +85,38 @@ func TestScriptCache(t *testing.T) {
 
 	s = startServerOn(t, s.fs)
 	c = s.client()
-	c.want(":1 :2", "EVALSHA "+sha+" 0", "EVALSHA "+other+" 0")
+	c.want("-NOSCRIPT No matching script. Please use EVAL. :2", "EVALSHA "+sha+" 0", "EVALSHA "+other+" 0")
+	c.want("$40 "+sha+" :1", "SCRIPT LOAD return%201", "EVALSHA "+sha+" 0")
 	c.want("-ERR SCRIPT FLUSH only support SYNC|ASYNC option", "SCRIPT FLUSH NOW")
 	c.want("+OK *2 :0 :0", "SCRIPT FLUSH ASYNC", "SCRIPT EXISTS "+sha+" "+other)
 	c.want("-NOSCRIPT No matching script. Please use EVAL. :1", "EVALSHA "+sha+" 0", "EVAL return%201 0")
 	s.stop()
 
 	s = startServerOn(t, s.fs)
-	s.client().want(":1 -NOSCRIPT No matching script. Please use EVAL.", "EVALSHA "+sha+" 0", "EVALSHA "+other+" 0")
+	const unknown = "-NOSCRIPT No matching script. Please use EVAL."
+	s.client().want(unknown+" "+unknown, "EVALSHA "+sha+" 0", "EVALSHA "+other+" 0")
 }
 
-// TestFailedScriptIsKept checks that a script is cached and saved though its first run fails, and within EXEC.
+// TestLoadedScriptIsSaved checks that a script which EVAL made known is saved when it is loaded, and within EXEC.
+func TestLoadedScriptIsSaved(t *testing.T) {
+	const sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
+	s := startServer(t)
+	s.client().want(":1 +OK +QUEUED *1 $40 "+sha, "EVAL return%201 0", "MULTI", "SCRIPT LOAD return%201", "EXEC")
+	s.stop()
+	s = startServerOn(t, s.fs)
+	s.client().want(":1", "EVALSHA "+sha+" 0")
+}
+
+// TestFailedScriptIsKept checks that a script is cached though its first run fails, and within EXEC.
 func TestFailedScriptIsKept(t *testing.T) {
 	s := startServer(t)
 	c := s.client()
 	c.send("EVAL error('no') 0", "MULTI", "EVAL return%20'in%20exec' 0", "EXEC")
-	s.stop()
-	s = startServerOn(t, s.fs)
 	if n, _ := s.scripts.Len(); n != 2 {
 		t.Errorf("%d scripts are known, want 2", n)
 	}
+	c.send("SCRIPT FLUSH")
 	// Undoing what the script did repeats the SCRIPT FLUSH, which is not to take the script along.
-	c = s.client()
 	c.send("MULTI", "SCRIPT FLUSH", "EVAL error('no') 0", "EXEC")
 	if n, _ := s.scripts.Len(); n != 1 {
 		t.Errorf("%d scripts are known after a flush and an EVAL, want 1", n)

@@ -44,12 +44,21 @@ type Server struct {
 	started time.Time
 	saved   savedScripts
 	totals  totals
+	blocked atomic.Int64 // sessions whose command waits
+	errors  errorCounts
+	rates   rates
+	saves   saves
+
+	// noteworthy is the duration in ns from which a command is looked at by the slow log or LATENCY: the one comparison
+	// that they cost a command.
+	noteworthy atomic.Int64
+	slowLog    slowLog
+	latency    latencyMonitor
 }
 
 // totals count what INFO reports since the start.
 type totals struct {
 	connections atomic.Int64 // that were opened
-	errors      atomic.Int64 // error replies
 	conflicts   atomic.Int64 // transactions that ran again for another shard's lock
 	panics      atomic.Int64
 }
@@ -70,6 +79,8 @@ func newServer(o Options, commands []Command) (*Server, error) {
 		store: o.Store, router: o.Router, config: o.Config, scripts: o.Scripts, clock: o.Clock, logger: o.Logger, stop: o.Stop,
 		table: table, started: o.Clock.Now(),
 	}
+	s.setNoteworthy(o.Config.Current())
+	o.Config.OnChange(func(_, after *config.Config) { s.setNoteworthy(after) })
 	return s, s.loadScripts()
 }
 

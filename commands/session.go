@@ -2,6 +2,7 @@ package commands
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"codeq/commands/spec"
@@ -28,6 +29,7 @@ type session struct {
 
 	multi  multi
 	script scriptRun
+	parked atomic.Pointer[parked] // the command that waits, if one does
 
 	// mu guards view, which the session's goroutine alone changes, and so reads without it.
 	mu   sync.Mutex

@@ -13,7 +13,7 @@ import (
 )
 
 // The commands on strings. A new one needs an entry in the table and a handler below it, in the table's order. A string
-// is read and written as a whole; what changes a part of it goes through putKeepingTTL.
+// is read and written as a whole; what changes a part of it goes through putKeepingTTL or Append.
 
 func stringCommands() []Command {
 	return []Command{
@@ -381,11 +381,11 @@ func appendTo(c *Call) error {
 	if len(val) > maxStringBytes-len(tail) {
 		return resp.ErrStringTooLong
 	}
-	grown := bytes.Join([][]byte{val, tail}, nil)
-	if err := putKeepingTTL(c.DB(), c.key(), grown); err != nil {
+	n, err := c.DB().Append(c.key(), tail)
+	if err != nil {
 		return err
 	}
-	c.Out.Int(int64(len(grown)))
+	c.Out.Int(int64(n))
 	return nil
 }
 

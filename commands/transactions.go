@@ -44,10 +44,7 @@ func transactionCommands() []Command {
 	}
 }
 
-// maxWatched bounds the keys that one session watches.
-const maxWatched = 1 << 16
-
-// errTooManyWatched is the reply to WATCH beyond it.
+// errTooManyWatched is the reply to WATCH beyond what a shard.Watch has room for.
 var errTooManyWatched = errors.New("too many watched keys: EXEC or UNWATCH before watching others")
 
 var errQueueTooLong = errors.New("the transaction exceeds client-query-buffer-limit: send less, or raise it")
@@ -214,7 +211,7 @@ func watchCommand(c *Call) error {
 	ss := c.session
 	w := &ss.multi.watched
 	keys := c.Args[1:]
-	if w.Len()+len(keys) > maxWatched {
+	if !w.HasRoom(keys) {
 		c.Out.Error(errTooManyWatched)
 		return nil
 	}
@@ -295,6 +292,7 @@ func (ss *session) execQueue(out *resp.Writer) error {
 		}
 		mark := out.Len()
 		ss.prepare(&m.call, st.cmd, st.args, ss.tx)
+		m.call.exec = true
 		err := ss.perform(&m.call)
 		if err == errUndo || isNoScript(out.Bytes()[mark:]) {
 			m.undone = append(m.undone, undoneScript{i, bytes.Clone(out.Bytes()[mark:])})

@@ -163,11 +163,17 @@ func TestUnwatch(t *testing.T) {
 func TestWatchLimit(t *testing.T) {
 	s := startServer(t)
 	c := s.client()
-	var keys strings.Builder
-	for range maxWatched {
-		keys.WriteString(" k")
-	}
-	c.want("+OK -ERR "+errTooManyWatched.Error(), "WATCH a", "WATCH"+keys.String())
+	tooMany := " -ERR " + errTooManyWatched.Error()
+	many := "WATCH" + strings.Repeat(" k", 1<<16)
+	c.want("+OK"+tooMany, "WATCH a", many)
+	c.want("+OK +OK", "UNWATCH", many)
+	long := func(last string) string { return "WATCH " + strings.Repeat("k", 10<<20) + last }
+	c.want("+OK"+tooMany, long("a"), long("b"))
+	c.want("+OK +OK +OK", "UNWATCH", long("b"), "UNWATCH")
+	// A client that is refused still watches what it watched before.
+	c.want("+OK"+tooMany, "WATCH a", many)
+	s.client().want("+OK", "SET a 1")
+	c.want("+OK "+queued+" *-1", "MULTI", "GET a", "EXEC")
 }
 
 // TestTimeStandsStill looks at the time twice within EXEC and within a script.

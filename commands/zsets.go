@@ -346,29 +346,35 @@ func zmpop(c *Call) error {
 	if p.err != nil {
 		return p.err
 	}
-	for _, key := range p.keys {
-		z, err := c.DB().ZSet(key)
-		if err != nil {
-			return err
-		}
-		n, err := z.Len()
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			continue
-		}
-		n = min(n, p.count)
-		c.Out.Array(2)
-		c.Out.Bulk(key)
-		c.Out.Array(int(n))
-		return popScored(c.Out, z, n, p.highest, true)
-	}
-	c.Out.NullArray()
-	return nil
+	return c.firstOf(p.keys, popZSet(p.highest, p.count))
 }
 
-// zmpopCall is what ZMPOP asks for.
+// popZSet is the attempt to take up to count members, with the key and them for a reply.
+func popZSet(highest bool, count int64) attempt {
+	return func(out *resp.Writer, db shard.DB, key []byte) (served bool, err error) {
+		z, n, err := zsetOf(db, key)
+		if n == 0 || err != nil {
+			return false, err
+		}
+		n = min(n, count)
+		out.Array(2)
+		out.Bulk(key)
+		out.Array(int(n))
+		return true, popScored(out, z, n, highest, true)
+	}
+}
+
+// zsetOf is the sorted set at a key and its length.
+func zsetOf(db shard.DB, key []byte) (shard.ZSet, int64, error) {
+	z, err := db.ZSet(key)
+	if err != nil {
+		return z, 0, err
+	}
+	n, err := z.Len()
+	return z, n, err
+}
+
+// zmpopCall is what ZMPOP and BZMPOP ask for.
 type zmpopCall struct {
 	keys    [][]byte
 	highest bool

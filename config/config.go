@@ -19,7 +19,8 @@ type Config struct {
 	MaxClients     int
 
 	// Access.
-	RequirePass string
+	RequirePass        string
+	EnableDebugCommand ProtectedAction
 
 	// Limits.
 	ProtoMaxBulkLen         int64
@@ -52,7 +53,23 @@ type Config struct {
 	KeyPatterns        []string
 
 	// Scripts.
-	LuaTimeLimit time.Duration
+	LuaTimeLimit  time.Duration
+	EvalCacheSize int64
+
+	// Monitoring.
+	SlowlogLogSlowerThan           time.Duration // negative: nothing
+	SlowlogMaxLen                  int
+	LatencyMonitorThreshold        time.Duration // 0: nothing
+	LatencyTracking                bool
+	LatencyTrackingInfoPercentiles []float64
+
+	// Encodings.
+	HashMaxListpackEntries int
+	HashMaxListpackValue   int64
+	ListMaxListpackSize    int
+	SetMaxIntsetEntries    int
+	ZsetMaxListpackEntries int
+	ZsetMaxListpackValue   int64
 
 	// Log.
 	LogLevel  LogLevel
@@ -74,6 +91,16 @@ const (
 	FsyncAlways   AppendFsync = "always"
 	FsyncEverySec AppendFsync = "everysec"
 	FsyncNo       AppendFsync = "no"
+)
+
+// ProtectedAction says who may do what could harm the server.
+type ProtectedAction string
+
+// The values of enable-debug-command.
+const (
+	ProtectedNo    ProtectedAction = "no"
+	ProtectedYes   ProtectedAction = "yes"
+	ProtectedLocal ProtectedAction = "local"
 )
 
 // LogLevel is the lowest level that is logged.

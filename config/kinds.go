@@ -23,6 +23,9 @@ const (
 	errNotInteger  = redisError("argument couldn't be parsed into an integer")
 	errNotMemory   = redisError("argument must be a memory value")
 	errNotOctal    = redisError("argument couldn't be parsed as an octal number")
+	errNotBoolean  = redisError("argument must be 'yes' or 'no'")
+	errPercentiles = redisError("Invalid latency-tracking-info-percentiles parameters")
+	errPercentile  = redisError("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
 	errLimitFields = redisError("Wrong number of arguments in buffer limit configuration.")
 	errLimitClass  = redisError("Invalid client class specified in buffer limit configuration.")
 	errLimitValue  = redisError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
@@ -90,8 +93,11 @@ func (k duration) format(c *Config) string { return strconv.FormatInt(int64(*k.f
 
 func (k duration) describe() string {
 	unit := "seconds"
-	if k.unit == time.Millisecond {
+	switch k.unit {
+	case time.Millisecond:
 		unit = "milliseconds"
+	case time.Microsecond:
+		unit = "microseconds"
 	}
 	return fmt.Sprintf("%s, from %d to %d", unit, k.min, k.max)
 }
@@ -141,6 +147,65 @@ func (k octal) parse(c *Config, text string) error {
 func (k octal) format(c *Config) string { return strconv.FormatUint(uint64(*k.field(c)), 8) }
 
 func (k octal) describe() string { return fmt.Sprintf("an octal number from 0 to %o", k.max) }
+
+// boolean is yes or no, in any case.
+type boolean struct {
+	field func(*Config) *bool
+}
+
+func (k boolean) parse(c *Config, text string) error {
+	yes := strings.EqualFold(text, "yes")
+	if !yes && !strings.EqualFold(text, "no") {
+		return errNotBoolean
+	}
+	*k.field(c) = yes
+	return nil
+}
+
+func (k boolean) format(c *Config) string {
+	if *k.field(c) {
+		return "yes"
+	}
+	return "no"
+}
+
+func (k boolean) describe() string { return "yes or no" }
+
+// maxPercentiles bounds what one line of INFO has to show.
+const maxPercentiles = 100
+
+// percentiles is a list of numbers from 0 to 100, with spaces between them.
+type percentiles struct {
+	field func(*Config) *[]float64
+}
+
+func (k percentiles) parse(c *Config, text string) error {
+	var all []float64
+	for _, word := range strings.Fields(text) {
+		p, err := strconv.ParseFloat(word, 64)
+		switch {
+		case err != nil || len(all) == maxPercentiles:
+			return errPercentiles
+		case !(p >= 0 && p <= 100):
+			return errPercentile
+		}
+		all = append(all, p)
+	}
+	*k.field(c) = all
+	return nil
+}
+
+func (k percentiles) format(c *Config) string {
+	words := make([]string, len(*k.field(c)))
+	for i, p := range *k.field(c) {
+		words[i] = strconv.FormatFloat(p, 'g', -1, 64)
+	}
+	return strings.Join(words, " ")
+}
+
+func (k percentiles) describe() string {
+	return "up to 100 numbers from 0 to 100, with spaces between them"
+}
 
 // enum is one of a few words, in any case.
 type enum[T ~string] struct {
@@ -350,9 +415,10 @@ func (k outputLimits) describe() string {
 	return "\"<class> <hard limit> <soft limit> <soft seconds>\", repeated, for the classes normal, replica and pubsub"
 }
 
-// maxSeconds and maxMilliseconds are what a time.Duration holds.
+// maxSeconds, maxMilliseconds and maxMicroseconds are what a time.Duration holds.
 const (
 	maxSeconds      = math.MaxInt64 / int64(time.Second)
+	maxMicroseconds = math.MaxInt64 / int64(time.Microsecond)
 	maxMilliseconds = math.MaxInt64 / int64(time.Millisecond)
 )
 

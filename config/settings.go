@@ -53,6 +53,8 @@ func declared() *declarations {
 			{"Storage", storageSettings()},
 			{"Shards", shardSettings()},
 			{"Scripts and logging", scriptSettings()},
+			{"Monitoring", monitoringSettings()},
+			{"Encodings", encodingSettings()},
 			{"Fixed", fixedSettings()},
 		},
 		byName:   make(map[string]*setting),
@@ -116,6 +118,10 @@ func networkSettings() []setting {
 		{name: "requirepass", def: "", mutable: true,
 			kind: text{func(c *Config) *string { return &c.RequirePass }, "a password, or empty for none", nil},
 			doc:  "Password that clients must give with AUTH."},
+		{name: "enable-debug-command", def: "no",
+			kind: enum[ProtectedAction]{func(c *Config) *ProtectedAction { return &c.EnableDebugCommand },
+				[]ProtectedAction{ProtectedNo, ProtectedYes, ProtectedLocal}},
+			doc: "Whether DEBUG can be used: by nobody, by everybody, or by clients of this machine."},
 	}
 }
 
@@ -216,6 +222,10 @@ func scriptSettings() []setting {
 		{name: "lua-time-limit", alias: "busy-reply-threshold", def: "5000", mutable: true,
 			kind: duration{func(c *Config) *time.Duration { return &c.LuaTimeLimit }, time.Millisecond, 0, maxMilliseconds},
 			doc:  "Milliseconds after which a running script can be killed and others are answered BUSY; 0 is never."},
+		{name: "eval-cache-size", def: "16mb", mutable: true,
+			kind: memory{func(c *Config) *int64 { return &c.EvalCacheSize }, 0, math.MaxInt64},
+			doc: "Memory for compiled scripts that came with EVAL, the least recently used of which are forgotten; " +
+				"those of SCRIPT LOAD are kept besides, until SCRIPT FLUSH."},
 		{name: "loglevel", def: "notice", mutable: true,
 			kind: enum[LogLevel]{func(c *Config) *LogLevel { return &c.LogLevel },
 				[]LogLevel{LogDebug, LogVerbose, LogNotice, LogWarning}},
@@ -223,6 +233,56 @@ func scriptSettings() []setting {
 		{name: "log-format", def: "text",
 			kind: enum[LogFormat]{func(c *Config) *LogFormat { return &c.LogFormat }, []LogFormat{LogText, LogJSON}},
 			doc:  "Form of the log on standard error."},
+	}
+}
+
+// monitoringSettings are those of what the server measures of itself.
+func monitoringSettings() []setting {
+	return []setting{
+		{name: "slowlog-log-slower-than", def: "10000", mutable: true,
+			kind: duration{func(c *Config) *time.Duration { return &c.SlowlogLogSlowerThan }, time.Microsecond, -1, maxMicroseconds},
+			doc:  "Microseconds from which a command gets into the slow log; 0 logs all, -1 none."},
+		{name: "slowlog-max-len", def: "128", mutable: true,
+			kind: integer{func(c *Config) *int { return &c.SlowlogMaxLen }, 0, 1 << 20},
+			doc:  "Commands that the slow log remembers; the oldest are forgotten."},
+		{name: "latency-monitor-threshold", def: "0", mutable: true,
+			kind: duration{func(c *Config) *time.Duration { return &c.LatencyMonitorThreshold }, time.Millisecond, 0, maxMilliseconds},
+			doc:  "Milliseconds from which LATENCY remembers how long a command took; 0 remembers nothing."},
+		{name: "latency-tracking", def: "yes", mutable: true,
+			kind: boolean{func(c *Config) *bool { return &c.LatencyTracking }},
+			doc:  "Whether LATENCY HISTOGRAM and INFO latencystats show how long each command takes."},
+		{name: "latency-tracking-info-percentiles", def: "50 99 99.9", mutable: true,
+			kind: percentiles{func(c *Config) *[]float64 { return &c.LatencyTrackingInfoPercentiles }},
+			doc:  "Percentiles that INFO latencystats shows."},
+	}
+}
+
+// encodingSettings are Redis' limits of its small encodings. What is stored here does not depend on them, only what is
+// told about it.
+func encodingSettings() []setting {
+	count := func(name, alias, def string, field func(c *Config) *int, what string) setting {
+		return setting{name: name, alias: alias, def: def, mutable: true, kind: integer{field, 0, math.MaxInt},
+			doc: "Elements up to which OBJECT ENCODING and MEMORY USAGE describe " + what + "."}
+	}
+	size := func(name, alias string, field func(c *Config) *int64, what string) setting {
+		return setting{name: name, alias: alias, def: "64", mutable: true, kind: memory{field, 0, math.MaxInt64},
+			doc: "Size of the largest element with which OBJECT ENCODING and MEMORY USAGE describe " + what + "."}
+	}
+	return []setting{
+		count("hash-max-listpack-entries", "hash-max-ziplist-entries", "512",
+			func(c *Config) *int { return &c.HashMaxListpackEntries }, "a hash as a listpack"),
+		size("hash-max-listpack-value", "hash-max-ziplist-value",
+			func(c *Config) *int64 { return &c.HashMaxListpackValue }, "a hash as a listpack"),
+		{name: "list-max-listpack-size", alias: "list-max-ziplist-size", def: "-2", mutable: true,
+			kind: integer{func(c *Config) *int { return &c.ListMaxListpackSize }, math.MinInt32, math.MaxInt32},
+			doc: "Elements, or with -1 to -5 4 to 64 kilobytes, that MEMORY USAGE takes for one node of a list " +
+				"as Redis would keep it."},
+		count("set-max-intset-entries", "", "512",
+			func(c *Config) *int { return &c.SetMaxIntsetEntries }, "a set of integers as an intset"),
+		count("zset-max-listpack-entries", "zset-max-ziplist-entries", "128",
+			func(c *Config) *int { return &c.ZsetMaxListpackEntries }, "a sorted set as a listpack"),
+		size("zset-max-listpack-value", "zset-max-ziplist-value",
+			func(c *Config) *int64 { return &c.ZsetMaxListpackValue }, "a sorted set as a listpack"),
 	}
 }
 
@@ -238,6 +298,11 @@ func fixedSettings() []setting {
 		one("maxmemory", "0", "data lives on disk, and memory is bounded by the cache sizes"),
 		one("maxmemory-policy", "noeviction", "nothing that was stored is ever evicted"),
 		one("cluster-enabled", "no", "one process serves all shards on one address"),
+		one("replicaof", "", "there is no replication"),
+		one("min-replicas-to-write", "0", "there is no replication"),
+		one("maxmemory-clients", "0", "no client is disconnected to save memory of others"),
+		one("enable-module-command", "no", "there are no modules"),
+		one("aclfile", "", "there is one user, default, whose password is requirepass"),
 		one("notify-keyspace-events", "", "there are no keyspace notifications"),
 		one("protected-mode", "no", "addr says who can connect, and requirepass who may"),
 		one("tls-port", "0", "there is no TLS"),

@@ -125,23 +125,26 @@ const (
 
 // Errors of SORT, OBJECT and the administration.
 const (
-	ErrSortNotNumeric   Error = "ERR One or more scores can't be converted into double"
-	ErrNoLFU            Error = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
-	ErrSlowlogCount     Error = "ERR count should be greater than or equal to -1"
-	ErrTimeoutNegative  Error = "ERR timeout is negative"
-	ErrClusterDisabled  Error = "ERR This instance has cluster support disabled"
-	ErrNoReplicas       Error = "ERR FAILOVER requires connected replicas."
-	ErrMasterPort       Error = "ERR Invalid master port"
-	ErrProtocolType     Error = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
-	ErrDebugNotAllowed  Error = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
-	ErrModuleNotAllowed Error = "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
-	ErrGenPassBits      Error = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
-	ErrDefaultUser      Error = "ERR The 'default' user cannot be removed"
-	ErrNoACLFile        Error = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration."
-
-	ErrReloadOption      Error = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."
-	ErrNeedsRESP3        Error = "ERR RESP2 is not supported by this command"
+	ErrSortNotNumeric    Error = "ERR One or more scores can't be converted into double"
+	ErrNoLFU             Error = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+	ErrSlowlogCount      Error = "ERR count should be greater than or equal to -1"
+	ErrUnblocked         Error = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
+	ErrTimeoutNegative   Error = "ERR timeout is negative"
+	ErrUnblockReason     Error = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"
+	ErrTimeoutNotFloat   Error = "ERR timeout is not a float or out of range"
 	ErrTimeoutNotInteger Error = "ERR timeout is not an integer or out of range"
+	ErrClusterDisabled   Error = "ERR This instance has cluster support disabled"
+	ErrNoReplicas        Error = "ERR FAILOVER requires connected replicas."
+	ErrMasterPort        Error = "ERR Invalid master port"
+	ErrProtocolType      Error = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
+	ErrDebugNotAllowed   Error = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+	ErrModuleNotAllowed  Error = "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+	ErrGenPassBits       Error = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+	ErrDefaultUser       Error = "ERR The 'default' user cannot be removed"
+	ErrNoACLFile         Error = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration."
+
+	ErrReloadOption Error = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."
+	ErrNeedsRESP3   Error = "ERR RESP2 is not supported by this command"
 
 	// These are our own: what Redis would do there is not built.
 	ErrNoReplication Error = "ERR replication is not supported: one server holds all shards, back its data folder up instead"
@@ -243,6 +246,68 @@ func ErrGeoShape(command []byte) Error {
 // ErrNoInputKeys is the reply to an operation over no sorted sets. name is in lower case.
 func ErrNoInputKeys(name string) Error {
 	return Error("ERR at least 1 input key is needed for '" + name + "' command")
+}
+
+// Errors of streams.
+const (
+	ErrInvalidStreamID    Error = "ERR Invalid stream ID specified as stream command argument"
+	ErrInvalidStart       Error = "ERR invalid start ID for the interval"
+	ErrInvalidEnd         Error = "ERR invalid end ID for the interval"
+	ErrXaddZero           Error = "ERR The ID specified in XADD must be greater than 0-0"
+	ErrXaddSmaller        Error = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+	ErrXaddExhausted      Error = "ERR The stream has exhausted the last possible ID, unable to add more items"
+	ErrTrimStrategies     Error = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
+	ErrTrimMaxLen         Error = "ERR The MAXLEN argument must be >= 0."
+	ErrTrimLimit          Error = "ERR The LIMIT argument must be >= 0."
+	ErrTrimLimitAlone     Error = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
+	ErrTrimLimitExact     Error = "ERR syntax error, LIMIT cannot be used without the special ~ option"
+	ErrXtrimStrategy      Error = "ERR syntax error, XTRIM must be called with a trimming strategy"
+	ErrEntriesAdded       Error = "ERR entries_added must be positive"
+	ErrXsetidMaxDeleted   Error = "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
+	ErrXsetidSmaller      Error = "ERR The ID specified in XSETID is smaller than the target stream top item"
+	ErrXsetidEntriesAdded Error = "ERR The entries_added specified in XSETID is smaller than the target stream length"
+	ErrUnbalancedStreams  Error = "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
+	ErrXreadGroup         Error = "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."
+	ErrXreadNoAck         Error = "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."
+	ErrXreadNew           Error = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+	ErrXreadgroupNoGroup  Error = "ERR Missing GROUP option for XREADGROUP"
+	ErrXreadgroupLast     Error = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set."
+	ErrStreamGroupGone    Error = "NOGROUP the consumer group this client was blocked on no longer exists"
+	ErrStreamGone         Error = "UNBLOCKED the stream key no longer exists"
+	ErrGroupExists        Error = "BUSYGROUP Consumer Group name already exists"
+	ErrEntriesRead        Error = "ERR value for ENTRIESREAD must be positive or -1"
+	ErrXgroupNoKey        Error = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically."
+	ErrXclaimMinIdle      Error = "ERR Invalid min-idle-time argument for XCLAIM"
+	ErrXclaimIdle         Error = "ERR Invalid IDLE option argument for XCLAIM"
+	ErrXclaimTime         Error = "ERR Invalid TIME option argument for XCLAIM"
+	ErrXclaimRetryCount   Error = "ERR Invalid RETRYCOUNT option argument for XCLAIM"
+	ErrXautoclaimMinIdle  Error = "ERR Invalid min-idle-time argument for XAUTOCLAIM"
+	ErrXautoclaimCount    Error = "ERR COUNT must be > 0"
+)
+
+// ErrBlockInScript is the reply to BLOCK in a script, with the command's name as sent.
+func ErrBlockInScript(name []byte) Error {
+	return clean("ERR " + string(untilNUL(name)) + " command is not allowed with BLOCK option from scripts")
+}
+
+// ErrNoGroup is the reply to a key that has no such consumer group, or is missing.
+func ErrNoGroup(key, group []byte) Error {
+	return clean("NOGROUP No such key '" + string(untilNUL(key)) + "' or consumer group '" + string(untilNUL(group)) + "'")
+}
+
+// ErrNoGroupToRead is XREADGROUP's form of ErrNoGroup.
+func ErrNoGroupToRead(key, group []byte) Error {
+	return ErrNoGroup(key, group) + " in XREADGROUP with GROUP option"
+}
+
+// ErrNoGroupAtKey is the reply of XGROUP and XINFO to a group that doesn't exist at a stream that does.
+func ErrNoGroupAtKey(key, group []byte) Error {
+	return clean("NOGROUP No such consumer group '" + string(untilNUL(group)) + "' for key name '" + string(untilNUL(key)) + "'")
+}
+
+// ErrXclaimOption is the reply to an unknown option, as sent.
+func ErrXclaimOption(option []byte) Error {
+	return clean("ERR Unrecognized XCLAIM option '" + string(untilNUL(option)) + "'")
 }
 
 // maxErrorArg is how much of a client's words an error repeats.
@@ -364,3 +429,6 @@ const (
 	ErrValueTooBig Error = "ERR the value is too big to be dumped, restored or copied by one command: the limit is 512 MiB, with 32 bytes added for each element"
 	ErrSwapPinned  Error = "ERR the databases can't be swapped: database-shards puts them on different shards"
 )
+
+// ErrNoDeadline is our own, for EXPIRE and its kin on a partitioned key, and for what would give it the deadline of another key.
+const ErrNoDeadline Error = "ERR the key is spread over the shards and can't expire: let keys of your own expire, or remove its elements"

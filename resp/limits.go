@@ -22,6 +22,10 @@ const (
 	// DefaultMaxOutputBuffer bounds the replies that wait for one client. Redis' client-output-buffer-limit has no
 	// bound for normal clients by default; one pipeline of large reads would then exhaust the memory.
 	DefaultMaxOutputBuffer = 1 << 30
+	// DefaultPostHard, DefaultPostSoft and DefaultPostPatience are Redis' client-output-buffer-limit of pub/sub clients.
+	DefaultPostHard     = 32 << 20
+	DefaultPostSoft     = 8 << 20
+	DefaultPostPatience = 60 * time.Second
 	// DefaultMaxBatchCommands bounds how long one session's pipeline may keep others from a shard.
 	DefaultMaxBatchCommands = 1024
 	// DefaultMaxBatchBytes bounds what one session's pipeline holds in memory besides its last command.
@@ -45,6 +49,9 @@ type Limits struct {
 	MaxBulkUnauth    atomic.Int64 // MaxBulkLen before authentication (16384, fixed in Redis)
 	MaxQueryBuffer   atomic.Int64 // bytes of one command as it is sent (client-query-buffer-limit, 1 GB)
 	MaxOutputBuffer  atomic.Int64 // bytes of replies that wait to be written; 0 is no limit (client-output-buffer-limit)
+	PostHard         atomic.Int64 // bytes of posted messages that a client has not read; 0 is no limit (client-output-buffer-limit pubsub)
+	PostSoft         atomic.Int64 // the same, for the time of PostPatience
+	PostPatience     atomic.Int64 // nanoseconds that PostSoft may be exceeded
 	MaxBatchCommands atomic.Int64 // commands that one ReadBatch returns
 	MaxBatchBytes    atomic.Int64 // bytes after which ReadBatch adds no further command to a batch
 
@@ -64,6 +71,9 @@ func NewLimits() *Limits {
 	l.MaxBulkUnauth.Store(DefaultMaxBulkUnauth)
 	l.MaxQueryBuffer.Store(DefaultMaxQueryBuffer)
 	l.MaxOutputBuffer.Store(DefaultMaxOutputBuffer)
+	l.PostHard.Store(DefaultPostHard)
+	l.PostSoft.Store(DefaultPostSoft)
+	l.PostPatience.Store(int64(DefaultPostPatience))
 	l.MaxBatchCommands.Store(DefaultMaxBatchCommands)
 	l.MaxBatchBytes.Store(DefaultMaxBatchBytes)
 	l.MaxClients.Store(DefaultMaxClients)

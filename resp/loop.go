@@ -44,6 +44,7 @@ const (
 	canWrite                    // the socket takes data again, or has failed
 	hungUp                      // the client sends no more; stays set
 	woken                       // Wake was called
+	posted                      // Post was called
 )
 
 // place says where a session is.
@@ -195,16 +196,16 @@ func (l *loop) note(s *Session, e events) bool {
 // awaited is which events lead an idle session on.
 func (s *Session) awaited() events {
 	if s.parked {
-		return woken | hungUp
+		return woken | posted | hungUp
 	}
-	return canRead | woken
+	return canRead | woken | posted
 }
 
-// wake notes that a session is to be resumed, and sees to it that a worker finds it.
-func (l *loop) wake(s *Session) {
+// notify notes what a goroutine wants of a session, and sees to it that a worker finds it.
+func (l *loop) notify(s *Session, e events) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.note(s, woken) && l.active == 0 {
+	if l.note(s, e) && l.active == 0 {
 		l.rouse()
 	}
 }
@@ -253,22 +254,16 @@ func (l *loop) serve(w *worker, s *Session) {
 	seat := &s.seat
 	seat.place = working
 	happened := seat.events
-	seat.events &= hungUp
+	if len(seat.unsent) > 0 { // nothing goes on until that is written
+		seat.events &^= canWrite
+	} else {
+		seat.events &= hungUp
+	}
 	l.begin(w)
 
-	if happened&canRead != 0 {
-		seat.socket.drained = false
-	}
-	if happened&hungUp != 0 {
-		seat.socket.ending = true
-		if s.parked {
-			s.end()
-			s.closing = true
-		}
-	}
 	executed, progress := 1, true
 	if len(seat.unsent) == 0 {
-		executed, progress = s.advance()
+		executed, progress = s.step(happened)
 	}
 
 	l.finish(w)
@@ -278,6 +273,27 @@ func (l *loop) serve(w *worker, s *Session) {
 	} else {
 		l.giveBack(s)
 	}
+}
+
+// step does what events ask for. Its results are those of advance.
+func (s *Session) step(happened events) (executed int, progress bool) {
+	socket := s.seat.socket
+	if happened&canRead != 0 {
+		socket.drained = false
+	}
+	if happened&hungUp != 0 {
+		socket.ending = true
+		if s.parked {
+			s.end()
+			s.closing = true
+		}
+	}
+	delivered := happened&posted != 0 && s.takePost()
+	if s.parked && happened&(woken|hungUp) == 0 {
+		return 0, delivered
+	}
+	executed, progress = s.advance()
+	return executed, progress || delivered
 }
 
 // giveBack ends a worker's hold of a session.

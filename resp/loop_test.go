@@ -2,14 +2,19 @@ package resp
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"codeq/internal/clock"
 )
 
 // TestStalledWorker lets commands take long while others arrive, more of them than there are cores.
@@ -188,4 +193,96 @@ func TestPipelines(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestPost posts from many goroutines to sessions that execute, are parked, or do nothing.
+func TestPost(t *testing.T) {
+	for _, secured := range []bool{false, true} {
+		t.Run(fmt.Sprint("own goroutine ", secured), func(t *testing.T) {
+			h := &testHandler{}
+			s := newTestServer(t, h)
+			if secured {
+				s.closeLoop()
+				s.loop = nil
+			}
+			address := startTCP(t, s)
+			busy, still, parked := dial(t, address), dial(t, address), dial(t, address)
+			for _, c := range []*client{busy, still} {
+				c.send("PING\r\n")
+				c.expect("+PONG\r\n")
+			}
+			parked.send("PING\r\nPARK\r\n")
+			parked.expect("+PONG\r\n")
+			const posters, messages = 8, 500
+			var all sync.WaitGroup
+			for range posters {
+				all.Go(func() {
+					for range messages {
+						s.Each(func(s *Session) bool { s.Post([]byte("+message\r\n")); return true })
+					}
+				})
+			}
+			count := func(c *client, replies int) {
+				for posted := 0; posted < posters*messages || replies > 0; {
+					line, err := c.in.ReadString('\n')
+					switch {
+					case err != nil:
+						t.Error(err)
+						return
+					case line == "+message\r\n":
+						posted++
+					case line == "+PONG\r\n" && replies > 0:
+						replies--
+					default:
+						t.Errorf("got %q", line)
+						return
+					}
+				}
+			}
+			all.Go(func() { _, _ = io.WriteString(busy, strings.Repeat("PING\r\n", 2000)) })
+			all.Go(func() { count(busy, 2000) })
+			all.Go(func() { count(still, 0) })
+			all.Go(func() { count(parked, 0) })
+			all.Wait()
+			h.unpark()
+			parked.expect("+UNPARKED\r\n")
+		})
+	}
+}
+
+// TestPostLimits cuts off a client that doesn't read, at once or after its time.
+func TestPostLimits(t *testing.T) {
+	clk := clock.NewManual(time.Unix(1000, 0))
+	s := NewServer(Options{Handler: &testHandler{}, Limits: NewLimits(), Now: clk.Now, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
+	s.limits.PostHard.Store(64 << 20)
+	s.limits.PostSoft.Store(16 << 20)
+	s.limits.PostPatience.Store(int64(time.Minute))
+	address := startTCP(t, s)
+	post := func(id int64, size int) *Session {
+		session := s.Find(id)
+		for range size >> 20 {
+			session.Post(make([]byte, 1<<20))
+		}
+		return session
+	}
+	hard := dial(t, address)
+	hard.send("PING\r\n")
+	hard.expect("+PONG\r\n")
+	<-post(1, 100<<20).Done() // sockets take some of it
+
+	soft := dial(t, address)
+	soft.send("PING\r\n")
+	soft.expect("+PONG\r\n")
+	session := post(2, 32<<20)
+	s.sweep()
+	select {
+	case <-session.Done():
+		t.Fatal("cut off before its time")
+	default:
+	}
+	clk.Advance(2 * time.Minute)
+	s.limits.WriteTimeout.Store(0)
+	s.sweep()
+	<-session.Done()
 }

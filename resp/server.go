@@ -176,7 +176,7 @@ func (s *Server) serveConn(conn net.Conn) {
 	}
 	session := newSession(s, s.lastID.Add(1), remote, local, plain)
 	session.seat = seat{place: working, socket: plain}
-	session.wake = func() { s.loop.wake(session) }
+	session.notify = func(e events) { s.loop.notify(session, e) }
 	s.register(session)
 	s.loop.add(session)
 }

@@ -69,7 +69,8 @@ type Session struct {
 	closing bool       // the session ends when Out is written
 	reason  error      // why it ends; nil when that was to be expected
 
-	wake            func() // brings a parked session back to whoever runs it
+	notify          func(events) // brings the session back to whoever runs it
+	post            post
 	phase           atomic.Int32
 	phaseSince      atomic.Int64 // Unix nanoseconds
 	writingSince    atomic.Int64 // Unix nanoseconds; 0: nothing is being written
@@ -121,14 +122,14 @@ func (s *Session) Parked() bool { return s.parked }
 
 // Wake makes a parked session resume, soon. Any goroutine may call it, at any time and holding any lock; a wake that finds
 // the session not parked, or meets another one, may still lead to a Resume of the next command that parks.
-func (s *Session) Wake() { s.wake() }
+func (s *Session) Wake() { s.notify(woken) }
 
 // Kill closes the connection at once, without what is left of its replies. Any goroutine may call it. The session ends
 // when Serve, if it runs, has returned.
 func (s *Session) Kill() {
 	s.end()
 	s.conn.hangUp()
-	s.wake()
+	s.notify(woken)
 }
 
 // Done is closed when the session is killed, the client has hung up on a parked command, or the server shuts down: whoever
@@ -139,7 +140,7 @@ func (s *Session) Done() <-chan struct{} { return s.done }
 func (s *Session) drain() {
 	s.end()
 	s.conn.drain()
-	s.wake()
+	s.notify(woken)
 }
 
 func (s *Session) end() { s.doneOnce.Do(func() { close(s.done) }) }
@@ -194,6 +195,9 @@ func (s *Session) advance() (executed int, progress bool) {
 
 // settled ends a step, whose replies are written as far as the client takes them.
 func (s *Session) settled(now time.Time) {
+	if s.Out.Len() == 0 {
+		s.postRead()
+	}
 	if !s.parked {
 		s.enter(reading, now)
 	}
@@ -238,6 +242,9 @@ func (s *Session) overdue(now time.Time, limits *Limits) string {
 	since = s.writingSince.Load()
 	if t := limits.WriteTimeout.Load(); t > 0 && since > 0 && now.UnixNano()-since > t {
 		return "does not read its replies"
+	}
+	if s.postOverdue(limits) {
+		return errPostLimit.Error()
 	}
 	return ""
 }

@@ -35,6 +35,9 @@ func (w *Writer) SetProto(version int) { w.resp3 = version == 3 }
 // Overflowed.
 func (w *Writer) SetLimit(n int) { w.limit = n }
 
+// Limit is the bound of SetLimit.
+func (w *Writer) Limit() int { return w.limit }
+
 // Overflowed reports whether a reply was left out since the last Reset. The connection can't be used any more.
 func (w *Writer) Overflowed() bool { return w.over }
 

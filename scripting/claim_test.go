@@ -72,11 +72,11 @@ func loaded(t testing.TB, e *Engine, body string) []byte {
 func TestClaimScripts(t *testing.T) {
 	e := New(Options{})
 	sha := loaded(t, e, claimBody)
-	got, err := e.EvalSHA(nil, sha, claimKeys(), bytesOf("5"), cannedCaller{}, 2)
+	got, _, err := e.EvalSHA(nil, sha, claimKeys(), bytesOf("5"), cannedCaller{}, 2)
 	if want := "*2\r\n$6\r\ntask-1\r\n$9\r\n{\"id\":\"1\"\r\n"; err != nil || string(got) != want {
 		t.Errorf("claim: got %q, %v, want %q", got, err, want)
 	}
-	got, err = e.EvalSHA(nil, loaded(t, e, olderClaimBody), bytesOf("p", "i"), nil, cannedCaller{}, 2)
+	got, _, err = e.EvalSHA(nil, loaded(t, e, olderClaimBody), bytesOf("p", "i"), nil, cannedCaller{}, 2)
 	if want := "$6\r\ntask-1\r\n"; err != nil || string(got) != want {
 		t.Errorf("older claim: got %q, %v, want %q", got, err, want)
 	}
@@ -87,7 +87,7 @@ func TestClaimAllocations(t *testing.T) {
 	sha, keys := loaded(t, e, olderClaimBody), bytesOf("pending", "inprog")
 	dst := make([]byte, 0, 256)
 	n := testing.AllocsPerRun(100, func() {
-		dst, _ = e.EvalSHA(dst[:0], sha, keys, nil, cannedCaller{}, 2)
+		dst, _, _ = e.EvalSHA(dst[:0], sha, keys, nil, cannedCaller{}, 2)
 	})
 	// KEYS, ARGV, the function, and two per reply string; anything beyond is a regression.
 	if n > 14 {
@@ -103,7 +103,7 @@ func BenchmarkClaim(b *testing.B) {
 			var dst []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				dst, _ = e.EvalSHA(dst[:0], sha, keys, args, cannedCaller{}, 2)
+				dst, _, _ = e.EvalSHA(dst[:0], sha, keys, args, cannedCaller{}, 2)
 			}
 		})
 	}
@@ -113,6 +113,6 @@ func BenchmarkLoop(b *testing.B) {
 	e := New(Options{})
 	sha := loaded(b, e, "local s = 0 for i = 1, 100000 do s = s + i % 7 end return s")
 	for b.Loop() {
-		_, _ = e.EvalSHA(nil, sha, nil, nil, cannedCaller{}, 2)
+		_, _, _ = e.EvalSHA(nil, sha, nil, nil, cannedCaller{}, 2)
 	}
 }

@@ -123,7 +123,7 @@ func TestAsRedis(t *testing.T) {
 			redis.do("RPUSH", "l", "a", "b")
 			redis.do("HSET", "h", "f", "v")
 			want := redis.do("EVAL", body, "2", "k1", "k2", "a1", "10", "1e2")
-			got, err := e.Eval(nil, []byte(body), [][]byte{[]byte("k1"), []byte("k2")},
+			got, _, err := e.Eval(nil, []byte(body), [][]byte{[]byte("k1"), []byte("k2")},
 				[][]byte{[]byte("a1"), []byte("10"), []byte("1e2")}, newFakeCaller(), proto)
 			if err != nil {
 				t.Errorf("RESP%d: %s\n error %v", proto, body, err)

@@ -4,7 +4,7 @@
 // both directions, every error text that a script or its caller can see, and the time limit with BUSY and SCRIPT KILL. It
 // must not know commands, keys, shards or connections: a script's commands go out through Caller.
 //
-// Layout: engine.go is the API; state.go is one pooled state and its run; sandbox.go builds the globals; operators.go and
+// Layout: engine.go is the API; cache.go keeps compiled scripts; state.go is one pooled state and its run; sandbox.go builds the globals; operators.go and
 // describe.go make the virtual machine's operators and error texts those of Lua 5.1; reply.go converts replies; lib_*.go
 // are the libraries, all our own because gopher-lua's differ from Lua 5.1 and cannot be made read-only. A further
 // library is one lib_*.go file and one line in sandbox.go. luaparse is the parser.
@@ -13,8 +13,8 @@
 // refuse writes. Library functions look through facades, so a script cannot tell.
 //
 // The package starts no goroutines: a script runs on its caller's. Several may run at once, each on its own state. Locks:
-// Engine.mu guards the cache, Engine.poolMu the pool and the list of states, state.killMu one state's kill flag;
-// poolMu is taken before killMu, and mu with neither.
+// cache.mu guards the cache, Engine.poolMu the pool and the list of states, state.killMu one state's kill flag;
+// poolMu is taken before killMu, and cache.mu with neither.
 package scripting
 
 import (
@@ -52,6 +52,8 @@ type Options struct {
 	MaxCoroutines int
 	// TimeLimit is lua-time-limit: how long a script runs before others get BUSY. Zero or less means no limit.
 	TimeLimit func() time.Duration
+	// EvalCacheBytes bounds the memory of the compiled scripts that only Eval made known; the default is 16 MB.
+	EvalCacheBytes func() int64
 	// Now is the clock; the default is time.Now.
 	Now func() time.Time
 	// Logger receives redis.log; the default is slog.Default().
@@ -62,6 +64,7 @@ const (
 	defaultPoolSize       = 16
 	defaultMaxStringBytes = 512 << 20
 	defaultMaxCoroutines  = 10_000
+	defaultEvalCacheBytes = 16 << 20
 )
 
 // Error is an error whose text is the reply, with its code.
@@ -81,26 +84,14 @@ const (
 
 // Engine compiles, caches and runs scripts. It is safe for concurrent use.
 type Engine struct {
-	opts Options
-
-	mu      sync.RWMutex
-	scripts map[shaKey]*script
+	opts  Options
+	cache cache
 
 	poolMu sync.Mutex
 	idle   []*state
 	states map[*state]struct{} // idle and running
 
 	late atomic.Int32 // running scripts past their limit
-}
-
-type shaKey [2 * sha1.Size]byte
-
-// script is a compiled script.
-type script struct {
-	sha     shaKey
-	body    string
-	proto   *lua.FunctionProto
-	helpers []luaparse.Helper
 }
 
 // setArrayLimit bounds how far an assignment such as t[60000000] = 1 may fill a table; beyond it the index is hashed. The
@@ -124,48 +115,47 @@ func New(opts Options) *Engine {
 	if opts.TimeLimit == nil {
 		opts.TimeLimit = func() time.Duration { return 0 }
 	}
+	if opts.EvalCacheBytes == nil {
+		opts.EvalCacheBytes = func() int64 { return defaultEvalCacheBytes }
+	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	return &Engine{opts: opts, scripts: map[shaKey]*script{}, states: map[*state]struct{}{}}
+	return &Engine{opts: opts, cache: newCache(opts.EvalCacheBytes), states: map[*state]struct{}{}}
 }
 
-// Load compiles a script and caches it. The error's text is the reply, with its code.
+// Load compiles a script and caches it until Flush. The error's text is the reply, with its code.
 func (e *Engine) Load(body []byte) (sha string, err error) {
-	s, err := e.load(body)
+	s, err := e.compiled(body, true)
 	if err != nil {
 		return "", err
 	}
 	return string(s.sha[:]), nil
 }
 
-func (e *Engine) load(body []byte) (*script, error) {
+// Learn compiles a script and caches it as Eval does, without running it.
+func (e *Engine) Learn(body []byte) error {
+	_, err := e.compiled(body, false)
+	return err
+}
+
+// compiled finds the script in the cache or puts it there, to stay if it is loaded.
+func (e *Engine) compiled(body []byte, loaded bool) (*script, error) {
 	sum := sha1.Sum(body)
 	var key shaKey
 	hex.Encode(key[:], sum[:])
-	if s := e.lookup(key); s != nil {
+	if s := e.cache.get(key); s != nil && (s.loaded || !loaded) {
 		return s, nil
 	}
 	s, err := compile(key, string(body))
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if cached, ok := e.scripts[key]; ok {
-		return cached, nil
-	}
-	e.scripts[key] = s
-	return s, nil
-}
-
-func (e *Engine) lookup(key shaKey) *script {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return e.scripts[key]
+	s.loaded = loaded
+	return e.cache.put(s), nil
 }
 
 // find looks a script up by its name as clients write it, in either case.
@@ -180,7 +170,7 @@ func (e *Engine) find(sha []byte) *script {
 		}
 		key[i] = c
 	}
-	return e.lookup(key)
+	return e.cache.get(key)
 }
 
 // Exists says whether the script is cached.
@@ -196,50 +186,42 @@ func (e *Engine) Body(sha []byte) ([]byte, bool) {
 }
 
 // Len answers the number of cached scripts and the bytes of their texts.
-func (e *Engine) Len() (scripts, bytes int) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	for _, s := range e.scripts {
-		bytes += len(s.body)
-	}
-	return len(e.scripts), bytes
-}
+func (e *Engine) Len() (scripts, bytes int) { return e.cache.len() }
 
 // Flush forgets all scripts. Running ones end undisturbed.
-func (e *Engine) Flush() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	clear(e.scripts)
-}
+func (e *Engine) Flush() { e.cache.flush() }
 
 // Eval compiles a script, unless it is cached, and runs it. It appends the reply, encoded for a client of the protocol
-// version proto, to dst. A script's error is a reply; err is what Caller.Call ended the script with.
-func (e *Engine) Eval(dst []byte, body []byte, keys, args [][]byte, caller Caller, proto int) ([]byte, error) {
-	s, err := e.load(body)
+// version proto, to dst. A script's error is a reply; raised says that such an error has ended the script, as opposed to
+// one that the script returned or that kept it from running. err is what Caller.Call ended the script with.
+//
+// The script stays in the cache as long as it is not among the least recently used ones that the bound has no room for.
+func (e *Engine) Eval(dst []byte, body []byte, keys, args [][]byte, caller Caller, proto int) (reply []byte, raised bool, err error) {
+	s, err := e.compiled(body, false)
 	if err != nil {
-		return appendError(dst, err.Error()), nil
+		return appendError(dst, err.Error()), false, nil
 	}
 	return e.run(dst, s, keys, args, caller, proto)
 }
 
 // EvalSHA runs a cached script, as Eval does.
-func (e *Engine) EvalSHA(dst []byte, sha []byte, keys, args [][]byte, caller Caller, proto int) ([]byte, error) {
+func (e *Engine) EvalSHA(dst []byte, sha []byte, keys, args [][]byte, caller Caller, proto int) (reply []byte, raised bool, err error) {
 	s := e.find(sha)
 	if s == nil {
-		return appendError(dst, ErrNoScript.Error()), nil
+		return appendError(dst, ErrNoScript.Error()), false, nil
 	}
 	return e.run(dst, s, keys, args, caller, proto)
 }
 
-func (e *Engine) run(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) ([]byte, error) {
+func (e *Engine) run(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) (reply []byte, raised bool, err error) {
 	st := e.take()
 	mark := len(dst)
-	dst, err := st.eval(dst, s, keys, args, caller, proto)
+	reply, raised, err = st.eval(dst, s, keys, args, caller, proto)
 	e.put(st)
 	if err != nil {
-		return dst[:mark], err
+		return reply[:mark], false, err
 	}
-	return dst, nil
+	return reply, raised, nil
 }
 
 func (e *Engine) take() *state {

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func eval(t *testing.T, e *Engine, body string) string {
 	t.Helper()
-	got, err := e.Eval(nil, []byte(body), bytesOf("k"), bytesOf("a"), newFakeCaller(), 2)
+	got, _, err := e.Eval(nil, []byte(body), bytesOf("k"), bytesOf("a"), newFakeCaller(), 2)
 	if err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
@@ -174,7 +174,7 @@ func TestParallelRuns(t *testing.T) {
 	var running sync.WaitGroup
 	for range 4 {
 		running.Go(func() {
-			got, err := e.Eval(nil, []byte("while true do end"), nil, nil, newFakeCaller(), 2)
+			got, _, err := e.Eval(nil, []byte("while true do end"), nil, nil, newFakeCaller(), 2)
 			if err != nil || !strings.Contains(string(got), "SCRIPT KILL") {
 				t.Errorf("%q, %v", got, err)
 			}
@@ -208,7 +208,7 @@ func TestAbortCannotBeCaught(t *testing.T) {
 		"coroutine.resume(coroutine.create(function() redis.call('set', 'a', 1) end)) redis.call('echo', 'x') return 1",
 		"string.gsub('x', 'x', function() redis.call('set', 'a', 1) end)"} {
 		caller.calls = 0
-		dst, err := e.Eval([]byte("before"), []byte(body), nil, nil, caller, 2)
+		dst, _, err := e.Eval([]byte("before"), []byte(body), nil, nil, caller, 2)
 		if err != errRetry || string(dst) != "before" || caller.calls != 1 {
 			t.Errorf("%s: %q, %v, %d calls", body, dst, err, caller.calls)
 		}
@@ -226,11 +226,11 @@ func TestCache(t *testing.T) {
 	if n, size := e.Len(); n != 1 || size != 8 {
 		t.Errorf("%d scripts, %d bytes", n, size)
 	}
-	if got, _ := e.EvalSHA(nil, upper, nil, nil, newFakeCaller(), 2); string(got) != ":7\r\n" {
+	if got, _, _ := e.EvalSHA(nil, upper, nil, nil, newFakeCaller(), 2); string(got) != ":7\r\n" {
 		t.Errorf("%q", got)
 	}
 	e.Flush()
-	if got, _ := e.EvalSHA(nil, sha, nil, nil, newFakeCaller(), 2); string(got) != "-NOSCRIPT No matching script. Please use EVAL.\r\n" {
+	if got, _, _ := e.EvalSHA(nil, sha, nil, nil, newFakeCaller(), 2); string(got) != "-NOSCRIPT No matching script. Please use EVAL.\r\n" {
 		t.Errorf("%q", got)
 	}
 	if _, err := e.Load([]byte("return (")); err == nil || err.Error() != "ERR Error compiling script (new function): user_script:1: unexpected symbol near '<eof>'" {

@@ -231,8 +231,8 @@ func (st *state) keepScratch(buf []byte) {
 	}
 }
 
-// eval runs a script and appends its reply.
-func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) ([]byte, error) {
+// eval runs a script and appends its reply. raised says that the reply is an error that has ended the script.
+func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) (reply []byte, raised bool, err error) {
 	st.begin(caller)
 	defer st.end()
 	L := st.L
@@ -242,18 +242,18 @@ func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller,
 	for _, h := range s.helpers {
 		L.Push(st.helpers[h])
 	}
-	err := L.PCall(len(s.helpers), 1, nil)
+	err = L.PCall(len(s.helpers), 1, nil)
 	if err == nil && !st.stopped {
 		dst = st.appendReply(dst, L.Get(-1), proto)
 		L.SetTop(0)
-		return dst, nil
+		return dst, false, nil
 	}
 	// An error leaves frames, upvalues and registers in a shape that nobody vouches for.
 	st.tainted = true
 	if st.stop != nil && st.stop != errKilled {
-		return dst, st.stop
+		return dst, false, st.stop
 	}
-	return st.appendFailure(dst, s, err), nil
+	return st.appendFailure(dst, s, err), true, nil
 }
 
 // arguments makes the table KEYS or ARGV. Consecutive runs often get the same keys, whose values are then used again.

@@ -113,7 +113,7 @@ func documentedOtherwise(name string) bool {
 	switch name {
 	case "client|kill": // marks each of its alternatives as optional
 		return true
-	case "command|getkeys", "command|getkeysandflags": // says nothing of their arguments
+	case "command|getkeys", "command|getkeysandflags", "debug": // says nothing of their arguments
 		return true
 	}
 	return false

@@ -279,6 +279,8 @@ func contentOf(c *peer.Conn, kind, key string) ([]string, error) {
 	case "string":
 		reply, err := c.Call("GET", key)
 		return []string{reply.Str}, err
+	case "stream":
+		return streamContent(c, key)
 	case "list":
 		command = []string{"LRANGE", key, "0", "-1"}
 	case "zset":

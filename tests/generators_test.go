@@ -55,7 +55,7 @@ func (g *gen) chance(percent int) bool { return g.rng.IntN(100) < percent }
 
 // plainKeys take values of all types. Those with a tag and those of the queue lie on shards of their own.
 func plainKeys() []string {
-	return []string{"l1", "l2", "h1", "h2", "s1", "s2", "z1", "z2", "n1", "n2", "", "k\r\n\x00\xff",
+	return []string{"l1", "l2", "h1", "h2", "s1", "s2", "z1", "z2", "n1", "n2", "t1", "t2", "", "k\r\n\x00\xff",
 		"{a}l", "{a}s", "{b}s", "{b}z", "{c}n", pendingKey, renderKey}
 }
 
@@ -68,7 +68,7 @@ const (
 // boundKeys hold only what one family puts there: the partitioned keys take one type, and ranges by name mean something
 // only where all scores are the same.
 func boundKeys() []string {
-	return []string{"codeq:tasks", "codeq:results", "codeq:tasks:ttl", "x1", "x2"}
+	return []string{"codeq:tasks", "codeq:results", "codeq:tasks:ttl", "x1", "x2", "g1", "g2", "p1", "p2"}
 }
 
 func allKeys() []string { return append(plainKeys(), boundKeys()...) }
@@ -215,7 +215,8 @@ var (
 func families() []family {
 	return []family{
 		serverFamily(), keysFamily(), stringsFamily(), listsFamily(), hashesFamily(), setsFamily(), zsetsFamily(),
-		namesFamily(), transactionsFamily(), scriptsFamily(),
+		namesFamily(), transactionsFamily(), scriptsFamily(), sortFamily(), dumpFamily(), streamsFamily(),
+		bitmapsFamily(), hyperLogLogFamily(), growingHyperLogLogFamily(), geoFamily(), algebraFamily(),
 		partitioned(hashesFamily(), "codeq:tasks", "codeq:results", "h1"),
 		partitioned(zsetsFamily(), "codeq:tasks:ttl", "codeq:tasks:ttl", "z1"),
 	}

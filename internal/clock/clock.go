@@ -15,6 +15,8 @@ type Clock interface {
 	// NowMs is Now in unix milliseconds, the unit of deadlines.
 	NowMs() int64
 	NewTimer(d time.Duration) Timer
+	// AfterFunc calls fn, which must not wait, when the time has passed, unless the timer is stopped before. Its C is nil.
+	AfterFunc(d time.Duration, fn func()) Timer
 }
 
 // Timer is a time.Timer of a Clock.
@@ -34,6 +36,8 @@ func (system) Now() time.Time { return time.Now() }
 func (system) NowMs() int64 { return time.Now().UnixMilli() }
 
 func (system) NewTimer(d time.Duration) Timer { return systemTimer{time.NewTimer(d)} }
+
+func (system) AfterFunc(d time.Duration, fn func()) Timer { return systemTimer{time.AfterFunc(d, fn)} }
 
 type systemTimer struct{ t *time.Timer }
 
@@ -68,6 +72,13 @@ func (m *Manual) NewTimer(d time.Duration) Timer {
 	return t
 }
 
+// AfterFunc returns a timer that calls fn, on the goroutine that advances the clock by d. It must not use the clock.
+func (m *Manual) AfterFunc(d time.Duration, fn func()) Timer {
+	t := &manualTimer{clock: m, call: fn}
+	t.Reset(d)
+	return t
+}
+
 // Advance moves the clock and fires the timers that are due.
 func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
@@ -86,11 +97,16 @@ type manualTimer struct {
 	clock *Manual
 	at    time.Time
 	c     chan time.Time
+	call  func() // instead of c
 }
 
 func (t *manualTimer) C() <-chan time.Time { return t.c }
 
 func (t *manualTimer) fire(now time.Time) {
+	if t.call != nil {
+		t.call()
+		return
+	}
 	select {
 	case t.c <- now:
 	default:
