@@ -30,6 +30,9 @@ const (
 	helpAfter = 64
 	// turnCommands executed end a turn, so that replies don't wait for all that others ask.
 	turnCommands = 512
+	// slowAcknowledge is what acknowledging a turn may take, as it does without fsync, until another worker is called to poll
+	// meanwhile. With fsync the turns of two workers so share the disk, one executing while the other waits.
+	slowAcknowledge = 100 * time.Microsecond
 	// lookInterval is how long a worker may be at one thing, at least, until others take over the rest of its work.
 	lookInterval = 5 * time.Millisecond
 	// quietLooks in a row that find no worker busy let the watch rest until there is work again.
@@ -90,6 +93,7 @@ type loop struct {
 	work     sync.Cond // signalled when a resting worker is needed
 	polling  bool      // a worker polls
 	roused   bool      // it has been interrupted
+	slow     bool      // the last turn took long to acknowledge
 	watching bool
 	watch    sync.Cond // signalled when there is something to watch
 	closed   bool
@@ -324,12 +328,17 @@ func (l *loop) settle(w *worker) {
 	l.orphans = l.orphans[:0]
 	turn := w.turn
 	w.turn = nil // the watch need not take over what is being settled
+	if l.slow {
+		l.rouse()
+	}
 	l.begin(w)
+	began := l.server.now()
 	for _, s := range turn {
 		if len(s.seat.unsent) == 0 {
 			l.server.handler.Acknowledge(s)
 		}
 	}
+	slow := l.server.now().Sub(began) > slowAcknowledge
 	left := turn[:0]
 	for _, s := range turn {
 		if l.write(s); s.closing && len(s.seat.unsent) == 0 {
@@ -343,6 +352,7 @@ func (l *loop) settle(w *worker) {
 		s.settled(now)
 	}
 	l.finish(w)
+	l.slow = slow
 	for _, s := range left {
 		l.giveBack(s)
 	}
