@@ -196,7 +196,10 @@ func (t Set) draw(n int) ([][]byte, error) {
 	}
 	drawn := make([][]byte, 0, n)
 	seen := make(map[string]struct{}, n)
-	for len(drawn) < n {
+	for left := maxDraws * n; len(drawn) < n; left-- {
+		if left == 0 { // members of one hash, which a client can make, may never come
+			return t.drawFromAll(int64(n), total)
+		}
 		s, o, err := t.randomFragment(total)
 		if err != nil {
 			return nil, err
@@ -224,22 +227,6 @@ func (t Set) drawFromAll(n, total int64) ([][]byte, error) {
 	}
 	t.db.tx.store.rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all[:n], nil
-}
-
-// randomFragment draws a fragment, each with the chance of its share of the members.
-func (t Set) randomFragment(total int64) (*Shard, *object, error) {
-	if !t.partitioned {
-		return t.s, t.o, nil
-	}
-	pick := t.db.tx.store.rand.Int64N(total)
-	var s *Shard
-	var o *object
-	err := untilStopped(&t.handle, func(fs *Shard, fo *object) (bool, error) {
-		s, o = fs, fo
-		pick -= fo.count
-		return pick >= 0, nil
-	})
-	return s, o, err
 }
 
 // randomMemberWindow is the number of neighbours among which a random member of a set that isn't cached is
