@@ -165,7 +165,9 @@ func TestEstimatesLikeRedis(t *testing.T) {
 		w.same("PFCOUNT", key)
 		w.same("PFCOUNT", "h0", "h1", "h2", "h3")
 	}
-	for _, values := range []struct{ lowest, number int }{{hllHashBits - 2, 4}, {hllHashBits - 1, 2}, {hllHashBits, 1}, {hllHashBits + 1, 1}} {
+	for _, values := range []struct{ lowest, number int }{
+		{hllHashBits - 2, 4}, {hllHashBits - 1, 2}, {hllHashBits, 1}, {hllHashBits + 1, 1},
+	} {
 		key := fmt.Sprint("all", values.lowest)
 		add := []string{"PFADD", key}
 		for i := range hllRegisterCount {
