@@ -4,7 +4,7 @@ package tests
 // leaves open is left out: the order of a set that is not sorted, and that of elements whose texts by BY are equal. A plain
 // key may hold a set, so where the order has to be kept those that never do take their place.
 func sortFamily() family {
-	numeric := oneOf("BY n*", "BY h*->a", "BY h*->1", "BY nosuch*", "BY l*", "BY *", "by *->b", "BY n*->", "BY")
+	numeric := oneOf("BY n*", "BY h*->a", "BY h*->1", "BY nosuch*", "BY l*", "BY *", "by *->b", "BY n*->")
 	kept := oneOf("BY nosort", "BY #", "BY nosort BY n*")
 	get := maybe(40, many(1, 3, oneOf("GET n*", "GET #", "GET h*->a", "GET h*->c", "get *", "GET nostar", "GET l*", "GET n*->", "GET")))
 	order := maybe(50, oneOf("ASC", "DESC", "desc", "DESC ASC"))
@@ -19,6 +19,7 @@ func sortFamily() family {
 		{name: "SORT", weight: 6, args: seq(sorted, maybe(80, kept), order, alpha, get, window, store), equal: exact, fixed: true},
 		{name: "SORT", weight: 6, args: seq(key, kept, order, alpha), equal: unordered, fixed: true},
 		{name: "SORT", weight: 4, args: seq(key, kept, order, alpha, oneOf("STORE"), key), equal: exact, fixed: true},
+		{name: "SORT", weight: 1, args: seq(key, oneOf("BY", "ASC BY", "DESC BY")), equal: exact, fixed: true},
 		{name: "SORT_RO", weight: 5, args: seq(key, order, alpha, get, window, maybe(10, seq(oneOf("STORE"), key))), equal: exact, fixed: true},
 		{name: "RPUSH", weight: 4, args: seq(key, many(1, 4, oneOf("1", "2", "3", "10", "-1", "1.5"))), equal: exact},
 		{name: "SADD", weight: 4, args: seq(oneOf("s1", "s2", "{b}s"), many(1, 4, oneOf("1", "2", "3", "10", "-1", "1.5"))), equal: exact},
