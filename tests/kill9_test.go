@@ -336,7 +336,12 @@ func kill9(ctx context.Context, t *testing.T, s *peer.Server, rng *rand.Rand, ro
 func TestKill9(t *testing.T) {
 	var targets []target
 	for _, policy := range policies {
-		targets = append(targets, redisTarget(policy), codeqTarget(4, "hash", policy))
+		// With everysec Redis 7.0 puts writing its file off, for two seconds at most, while an fsync of it is on its way,
+		// so that on a slow disk a kill loses what it has acknowledged: 24 writes in one of 20 crashes here.
+		if policy != "everysec" {
+			targets = append(targets, redisTarget(policy))
+		}
+		targets = append(targets, codeqTarget(4, "hash", policy))
 	}
 	targets = append(targets, codeqTarget(16, "hash", "everysec"))
 	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
