@@ -25,11 +25,13 @@ const (
 	fillPadding = 10000  // elements that a list holds beyond what will be popped
 )
 
-// benchmark is one test of redis-benchmark.
+// benchmark is one test of redis-benchmark, or something like it.
 type benchmark struct {
-	name   string
-	random bool // uses -r
-	fill   bool // needs a list that is long enough
+	name    string
+	random  bool                                                                                 // uses -r
+	prepare func(c *peer.Conn, requests int) error                                               // nil: nothing is needed
+	command []string                                                                             // what redis-benchmark repeats; nil: its own test of the name
+	drive   func(ctx context.Context, server *peer.Server, depth, requests int) (float64, error) // instead of redis-benchmark
 }
 
 // target is the part of Redis' rate that codeq shall reach at a pipeline depth.
@@ -41,17 +43,22 @@ type target struct {
 // compare runs redis-benchmark's tests on each server in turns and prints medians. The number of requests is the
 // same for all servers; the first one decides it.
 func compare(ctx context.Context, s settings, servers []*peer.Server) error {
+	fmt.Printf("redis-benchmark -c %d -d %d, median of %d, requests per second. set, sadd, hset and zadd use -r %d;\n"+
+		"every run begins with FLUSHALL, and rpop with a list that is longer than the run.\n\n", clients, payload,
+		s.repeat, keyspace)
+	fill := func(c *peer.Conn, requests int) error { return fillList(c, "mylist", requests+fillPadding) }
+	return compareAll(ctx, s, servers, []benchmark{
+		{name: "set", random: true}, {name: "lpush"}, {name: "rpop", prepare: fill},
+		{name: "sadd", random: true}, {name: "hset", random: true}, {name: "zadd", random: true},
+	})
+}
+
+// compareAll prints a row for each benchmark at each depth.
+func compareAll(ctx context.Context, s settings, servers []*peer.Server, benchmarks []benchmark) error {
 	tool, err := peer.Tool("redis-benchmark")
 	if err != nil {
 		return err
 	}
-	benchmarks := []benchmark{
-		{"set", true, false}, {"lpush", false, false}, {"rpop", false, true},
-		{"sadd", true, false}, {"hset", true, false}, {"zadd", true, false},
-	}
-	fmt.Printf("redis-benchmark -c %d -d %d, median of %d, requests per second. set, sadd, hset and zadd use -r %d;\n"+
-		"every run begins with FLUSHALL, and rpop with a list that is longer than the run.\n\n", clients, payload,
-		s.repeat, keyspace)
 	fmt.Print("| test | depth | requests |")
 	for _, server := range servers {
 		fmt.Printf(" %s |", server.Kind())
@@ -119,20 +126,27 @@ func measureOnce(ctx context.Context, tool string, server *peer.Server, b benchm
 	if _, err := c.Call("FLUSHALL"); err != nil {
 		return 0, err
 	}
-	if b.fill {
-		if err := fillList(c, "mylist", requests+fillPadding); err != nil {
-			return 0, fmt.Errorf("fill list: %w", err)
+	if b.prepare != nil {
+		if err := b.prepare(c, requests); err != nil {
+			return 0, fmt.Errorf("prepare: %w", err)
 		}
+	}
+	if b.drive != nil {
+		return b.drive(ctx, server, depth, requests)
 	}
 	host, port, err := net.SplitHostPort(server.Addr())
 	if err != nil {
 		return 0, err
 	}
 	args := []string{"-h", host, "-p", port, "--csv", "-c", strconv.Itoa(clients), "-d", strconv.Itoa(payload),
-		"-n", strconv.Itoa(requests), "-P", strconv.Itoa(depth), "-t", b.name}
+		"-n", strconv.Itoa(requests), "-P", strconv.Itoa(depth)}
 	if b.random {
 		args = append(args, "-r", strconv.Itoa(keyspace))
 	}
+	if b.command == nil {
+		args = append(args, "-t", b.name)
+	}
+	args = append(args, b.command...)
 	cmd := exec.CommandContext(ctx, tool, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

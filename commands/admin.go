@@ -2,7 +2,6 @@ package commands
 
 import (
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"codeq/commands/spec"
@@ -18,33 +17,14 @@ func serverCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "info", Syntax: "INFO [section [section ...]]",
 			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
+			Differs: "Fields that have no counterpart are left out. `errorstats` tells 128 codes apart. The error of " +
+				"a command in a script that fails by it counts for the script as well. The rates per second are those " +
+				"between two INFOs that are at least a second apart. A partitioned key counts as a hit or miss by the " +
+				"shard that is looked at first.",
 			Summary: "Returns information and statistics about the server.",
 			Flags:   spec.Loading | spec.Stale, ACL: spec.CatDangerous,
 			Hints: []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"}},
 			Run: infoCommand, Scope: scopeAll},
-		{Command: spec.Command{Name: "config", Group: spec.Server, Since: "2.0.0", Complexity: "Depends on subcommand",
-			Summary: "Holds the commands on the configuration."}},
-		{Command: spec.Command{Name: "config|get", Syntax: "CONFIG GET <parameter> [<parameter> ...]",
-			Group: spec.Server, Since: "2.0.0", Complexity: "O(N), where N is the number of parameters asked for",
-			Summary: "Returns the settings whose names fit the patterns.", Flags: admin},
-			Run: configGetCommand, Scope: scopeSession},
-		{Command: spec.Command{Name: "config|help", Syntax: "CONFIG HELP",
-			Group: spec.Server, Since: "5.0.0", Complexity: "O(1)",
-			Summary: "Describes the subcommands.", Flags: spec.Loading | spec.Stale},
-			Run: helpCommand},
-		{Command: spec.Command{Name: "config|resetstat", Syntax: "CONFIG RESETSTAT",
-			Group: spec.Server, Since: "2.0.0", Complexity: "O(N), where N is the number of commands",
-			Summary: "Resets the statistics that INFO shows.", Flags: admin},
-			Run: configResetStatCommand, Scope: scopeSession},
-		{Command: spec.Command{Name: "config|rewrite", Syntax: "CONFIG REWRITE",
-			Group: spec.Server, Since: "2.8.0", Complexity: "O(1)",
-			Summary: "Refuses: the configuration file is not changed by the server.", Flags: admin},
-			Run: configRewriteCommand, Scope: scopeSession},
-		{Command: spec.Command{Name: "config|set", Syntax: "CONFIG SET parameter value [parameter value ...]",
-			Group: spec.Server, Since: "2.0.0", Complexity: "O(N), where N is the number of parameters",
-			Summary: "Changes settings until the next start, all or none.", Flags: admin,
-			Hints: []string{"request_policy:all_nodes", "response_policy:all_succeeded"}},
-			Run: configSetCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "dbsize", Syntax: "DBSIZE",
 			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Counts the keys of the database.",
@@ -70,43 +50,50 @@ func serverCommands() []Command {
 			Run: timeCommand},
 		{Command: spec.Command{Name: "lolwut", Syntax: "LOLWUT [VERSION version]",
 			Group: spec.Server, Since: "5.0.0", Complexity: "O(1)",
+			Differs: "Draws something else, whatever the version.",
 			Summary: "Draws a queue, and tells the version.",
 			Flags:   spec.ReadOnly | spec.Fast},
 			Run: lolwutCommand},
 		{Command: spec.Command{Name: "shutdown", Syntax: "SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
 			Group: spec.Server, Since: "1.0.0", Complexity: "O(N), where N is the size of what is in memory only",
+			Differs: "SAVE and NOSAVE both keep everything that was acknowledged. There is nothing that FORCE and NOW would " +
+				"change.",
 			Summary: "Stops the server; what was acknowledged is kept in any case.",
 			Flags:   admin | spec.NoMulti | spec.AllowBusy},
 			Run: shutdownCommand, Scope: scopeSession},
 	}
 }
 
-// persistenceCommands are those on Redis' snapshots and on its log. Here everything is stored all the time, so there is little
-// for them to do.
-func persistenceCommands() []Command {
-	const admin = spec.Admin | spec.NoScript | spec.NoAsyncLoading
+// configCommands read and change the settings.
+func configCommands() []Command {
+	const admin = spec.Admin | spec.NoScript | spec.Loading | spec.Stale
 	return []Command{
-		{Command: spec.Command{Name: "bgrewriteaof", Syntax: "BGREWRITEAOF",
-			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Confirms: the commit log is kept short all the time.",
-			Flags:   admin},
-			Run: bgRewriteAOFCommand, Scope: scopeSession},
-		{Command: spec.Command{Name: "bgsave", Syntax: "BGSAVE [SCHEDULE]",
-			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Does what SAVE does: nothing has to be done in the background.",
-			Flags:   admin},
-			Run: bgSaveCommand, Scope: scopeAll},
-		{Command: spec.Command{Name: "lastsave", Syntax: "LASTSAVE",
-			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Returns the time of the last SAVE, or else of the server's start.",
-			Flags:   spec.Loading | spec.Stale | spec.Fast, ACL: spec.CatAdmin | spec.CatDangerous,
-			Hints: []string{"nondeterministic_output"}},
-			Run: lastSaveCommand},
-		{Command: spec.Command{Name: "save", Syntax: "SAVE",
-			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Waits until everything that anybody has written is as durable as appendfsync promises.",
-			Flags:   admin | spec.NoMulti},
-			Run: saveCommand, Scope: scopeAll},
+		{Command: spec.Command{Name: "config", Group: spec.Server, Since: "2.0.0", Complexity: "Depends on subcommand",
+			Summary: "Holds the commands on the configuration."}},
+		{Command: spec.Command{Name: "config|get", Syntax: "CONFIG GET <parameter> [<parameter> ...]",
+			Group: spec.Server, Since: "2.0.0", Complexity: "O(N), where N is the number of parameters asked for",
+			Differs: "Knows the settings in docs/configuration.md.",
+			Summary: "Returns the settings whose names fit the patterns.", Flags: admin},
+			Run: configGetCommand, Scope: scopeSession},
+		{Command: spec.Command{Name: "config|help", Syntax: "CONFIG HELP",
+			Group: spec.Server, Since: "5.0.0", Complexity: "O(1)",
+			Summary: "Describes the subcommands.", Flags: spec.Loading | spec.Stale},
+			Run: helpCommand},
+		{Command: spec.Command{Name: "config|resetstat", Syntax: "CONFIG RESETSTAT",
+			Group: spec.Server, Since: "2.0.0", Complexity: "O(N), where N is the number of commands",
+			Summary: "Resets the statistics that INFO shows.", Flags: admin},
+			Run: configResetStatCommand, Scope: scopeAll},
+		{Command: spec.Command{Name: "config|rewrite", Syntax: "CONFIG REWRITE",
+			Group: spec.Server, Since: "2.8.0", Complexity: "O(1)",
+			Differs: "Always an error: the file is YAML written by people, comments included.",
+			Summary: "Refuses: the configuration file is not changed by the server.", Flags: admin},
+			Run: configRewriteCommand, Scope: scopeSession},
+		{Command: spec.Command{Name: "config|set", Syntax: "CONFIG SET parameter value [parameter value ...]",
+			Group: spec.Server, Since: "2.0.0", Complexity: "O(N), where N is the number of parameters",
+			Differs: "Knows the settings in docs/configuration.md.",
+			Summary: "Changes settings until the next start, all or none.", Flags: admin,
+			Hints: []string{"request_policy:all_nodes", "response_policy:all_succeeded"}},
+			Run: configSetCommand, Scope: scopeSession},
 	}
 }
 
@@ -130,13 +117,16 @@ func moduleCommands() []Command {
 			Hints: []string{"nondeterministic_output_order"}},
 			Run: moduleListCommand},
 		{Command: spec.Command{Name: "module|load", Syntax: "MODULE LOAD path [arg [arg ...]]",
-			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)", Summary: none, Flags: admin | spec.NoAsyncLoading},
+			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)", Differs: "Always refused, as in Redis unless `enable-module-command` allows it.",
+			Summary: none, Flags: admin | spec.NoAsyncLoading},
 			Run: refuse},
 		{Command: spec.Command{Name: "module|loadex", Syntax: "MODULE LOADEX path [CONFIG name value [CONFIG name value ...]] [ARGS <arg> [<arg> ...]]",
-			Group: spec.Server, Since: "7.0.0", Complexity: "O(1)", Summary: none, Flags: admin | spec.NoAsyncLoading},
+			Group: spec.Server, Since: "7.0.0", Complexity: "O(1)", Differs: "Always refused, as in Redis unless `enable-module-command` allows it.",
+			Summary: none, Flags: admin | spec.NoAsyncLoading},
 			Run: refuse},
 		{Command: spec.Command{Name: "module|unload", Syntax: "MODULE UNLOAD name",
-			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)", Summary: none, Flags: admin | spec.NoAsyncLoading},
+			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)", Differs: "Always refused, as in Redis unless `enable-module-command` allows it.",
+			Summary: none, Flags: admin | spec.NoAsyncLoading},
 			Run: refuse},
 	}
 }
@@ -181,7 +171,7 @@ func configSetCommand(c *Call) error {
 
 // CONFIG RESETSTAT
 func configResetStatCommand(c *Call) error {
-	c.server.resetStats()
+	c.server.resetStats(c.tx)
 	c.Out.OK()
 	return nil
 }
@@ -250,50 +240,6 @@ func timeCommand(c *Call) error {
 	c.Out.BulkString(strconv.FormatInt(now.Unix(), 10))
 	c.Out.BulkString(strconv.Itoa(now.Nanosecond() / int(time.Microsecond)))
 	return nil
-}
-
-// saves is what is known of SAVE and BGSAVE.
-type saves struct {
-	last atomic.Int64 // unix seconds; 0: none since the start
-}
-
-// SAVE. Since it holds all shards, its reply waits for the log like one that has read everything: see Acknowledge.
-func saveCommand(c *Call) error {
-	c.server.saves.last.Store(c.DB().Now() / unitSeconds)
-	c.Out.OK()
-	return nil
-}
-
-// BGSAVE [SCHEDULE]
-func bgSaveCommand(c *Call) error {
-	a := c.args(0)
-	a.token("SCHEDULE")
-	if err := a.done(); err != nil {
-		return err
-	}
-	c.server.saves.last.Store(c.DB().Now() / unitSeconds)
-	c.Out.Status("Background saving started")
-	return nil
-}
-
-// BGREWRITEAOF
-func bgRewriteAOFCommand(c *Call) error {
-	c.Out.Status("Background append only file rewriting started")
-	return nil
-}
-
-// LASTSAVE
-func lastSaveCommand(c *Call) error {
-	c.Out.Int(c.server.lastSave())
-	return nil
-}
-
-// lastSave is the time of the last SAVE, or else that of the start, in unix seconds.
-func (s *Server) lastSave() int64 {
-	if last := s.saves.last.Load(); last != 0 {
-		return last
-	}
-	return s.started.Unix()
 }
 
 // LOLWUT [VERSION version]

@@ -40,7 +40,7 @@ func bitmapCommands() []Command {
 			Group: spec.Bitmap, Since: "2.6.0", Complexity: "O(N*M) with N the length of the longest string and M the number of strings",
 			Summary: "Combines strings bit by bit with AND, OR, XOR or NOT and stores the result.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.KeyAt(2, spec.OW|spec.Update), spec.KeysFrom(3, spec.RO|spec.Access)}}, Run: bitop},
+			Keys:    spec.Keys{spec.KeyAt(2, spec.OW|spec.Update), spec.KeysFrom(3, spec.RO|spec.Access)}}, Run: bitop, Reads: true},
 		{Command: spec.Command{Name: "bitfield", Syntax: "BITFIELD key [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment>> [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment>> ...]]",
 			Group: spec.Bitmap, Since: "3.2.0", Complexity: "O(M) with M the number of operations, and the length of the string if one of them writes",
 			Summary: "Reads, sets and adds to integers of any width that lie in a string.",
@@ -102,7 +102,9 @@ func setbit(c *Call) error {
 	}
 	changed := grown(val, offset)
 	putBits(changed, offset, 1, uint64(bit))
-	return putKeepingTTL(c.DB(), c.key(), changed)
+	err = putKeepingTTL(c.DB(), c.key(), changed)
+	c.notify(shard.NoteString, "setbit", c.key())
+	return err
 }
 
 // grown copies a string and makes it long enough to have the bit.
@@ -344,14 +346,17 @@ func bitop(c *Call) error {
 	}
 	if longest == 0 {
 		c.Out.Int(0)
-		_, err := c.DB().Delete(destination)
+		deleted, err := c.DB().Delete(destination)
+		c.notifyIf(deleted, shard.NoteGeneric, eventDel, destination)
 		return err
 	}
 	if err := c.DB().CanHold(destination, shard.KindString); err != nil {
 		return err
 	}
 	c.Out.Int(int64(longest))
-	return c.DB().Set(destination, combine(sources, longest, operation), 0)
+	err := c.DB().Set(destination, combine(sources, longest, operation), 0)
+	c.notify(shard.NoteString, "set", destination)
+	return err
 }
 
 // bitOperation takes the name of an operation. NOT has no function, since it combines nothing.
@@ -534,34 +539,37 @@ func bitfield(readOnly bool) Handler {
 		if writes && readOnly {
 			return resp.ErrBitfieldReadOnly
 		}
+		c.tx.CountLookups(!writes)
 		val, exists, err := c.DB().Get(c.key())
 		if err != nil {
 			return err
 		}
-		changed := false
+		grew, changed := false, false
 		if writes {
 			before := len(val)
 			val = grown(val, lastWritten)
-			changed = !exists || len(val) > before
+			grew = !exists || len(val) > before
 		}
 		c.Out.Array(len(ops))
 		for i := range ops {
-			wrote := ops[i].run(val, c.Out)
-			changed = changed || wrote
+			wrote, differs := ops[i].run(val, c.Out)
+			changed = changed || wrote && (grew || differs)
 		}
-		if !changed {
+		if !changed && !grew {
 			return nil
 		}
-		return putKeepingTTL(c.DB(), c.key(), val)
+		err = putKeepingTTL(c.DB(), c.key(), val)
+		c.notifyIf(changed, shard.NoteString, "setbit", c.key())
+		return err
 	}
 }
 
-// run carries out the operation, replies, and tells whether it changed the string.
-func (op *bitfieldOp) run(val []byte, out *resp.Writer) (changed bool) {
+// run carries out the operation, replies, and tells whether it has written, and something else than there was.
+func (op *bitfieldOp) run(val []byte, out *resp.Writer) (wrote, differs bool) {
 	old := op.of.wrap(bitsAt(val, op.offset, op.of.width))
 	if op.kind == bitfieldGet {
 		out.Int(old)
-		return false
+		return false, false
 	}
 	n, by := op.operand, int64(0)
 	if op.kind == bitfieldIncrBy {
@@ -570,7 +578,7 @@ func (op *bitfieldOp) run(val []byte, out *resp.Writer) (changed bool) {
 	n, ok := op.of.add(n, by, op.overflow)
 	if !ok {
 		out.Null()
-		return false
+		return false, false
 	}
 	if op.kind == bitfieldSet {
 		out.Int(old)
@@ -578,5 +586,5 @@ func (op *bitfieldOp) run(val []byte, out *resp.Writer) (changed bool) {
 		out.Int(n)
 	}
 	putBits(val, op.offset, op.of.width, uint64(n))
-	return n != old
+	return true, n != old
 }

@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"math"
+	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,10 @@ type blocking struct {
 	rivals string
 }
 
-// why a parked command gives up.
+// errGone is what a try says when its client is gone. Nobody is told.
+var errGone = errors.New("commands: the client that waits is gone")
+
+// cause is why a parked command gives up.
 type cause int32
 
 const (
@@ -44,6 +48,7 @@ const (
 // parked is a command that waits.
 type parked struct {
 	blocking
+	cmd     *Command
 	session *session
 	waiter  *shard.Waiter
 	reply   resp.Writer // the waiter's try writes it
@@ -66,22 +71,23 @@ func (c *Call) block(b blocking) error {
 	return c.park(b)
 }
 
-// park registers a waiter and parks the session. The arguments live on: a parked session reads nothing.
+// park registers a waiter, for whose keys nothing was found, and parks the session. The arguments live on: a parked session
+// reads nothing. What comes before the command in its run is committed with the registration, the scripts it made known
+// included, and is not carried out again.
 func (c *Call) park(b blocking) error {
 	ss := c.session
-	p := &parked{blocking: b, session: ss}
+	p := &parked{blocking: b, cmd: c.cmd, session: ss}
 	p.reply.SetProto(c.Out.Proto())
 	p.reply.SetLimit(c.Out.Limit())
 	p.waiter = shard.NewWaiter(c.db, b.kind, b.keys, p.attempt, ss.conn.Wake)
 	p.waiter.SetRivals(b.rivals)
-	waits, err := c.tx.Block(p.waiter)
-	if err != nil {
+	if err := ss.saveScripts(); err != nil {
 		return err
 	}
-	if !waits { // not to be expected, as the keys were tried under the same locks
-		c.Out.Raw(p.reply.Bytes())
-		return nil
+	if err := c.tx.Block(p.waiter); err != nil {
+		return err
 	}
+	ss.scriptsSaved()
 	ss.parked.Store(p)
 	c.server.blocked.Add(1)
 	ss.conn.Park()
@@ -91,24 +97,34 @@ func (c *Call) park(b blocking) error {
 	return nil
 }
 
-// attempt is the waiter's try.
-func (p *parked) attempt(tx *shard.Tx, key []byte) (served bool, err error) {
+// gone tells whether the session is ending: its client has hung up or was killed, or the server shuts down.
+func (p *parked) gone() bool {
 	select {
 	case <-p.session.conn.Done():
-		return false, nil // what nobody is there to get goes to the next
+		return true
 	default:
+		return false
 	}
+}
+
+// attempt is the waiter's try. It runs within the commit of somebody else, whom a panic must not concern.
+func (p *parked) attempt(tx *shard.Tx, key []byte) (served bool, err error) {
+	if p.gone() {
+		return false, errGone
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			served, err = false, &panicked{value: v, stack: debug.Stack()}
+		}
+	}()
 	p.reply.Reset()
 	return p.try(&p.reply, tx.DB(p.session.db()), key)
 }
 
-// giveUp makes the command end without being served, unless it has been already. It tells whether it is the first to do so.
+// giveUp makes the command end without being served. It tells whether it has. If not, the command has ended otherwise, or is
+// just being served; should that come to nothing, it ends all the same.
 func (p *parked) giveUp(why cause) bool {
-	first := p.cause.CompareAndSwap(int32(noCause), int32(why))
-	if first {
-		p.session.conn.Wake()
-	}
-	return first
+	return p.cause.CompareAndSwap(int32(noCause), int32(why)) && p.waiter.Cancel()
 }
 
 // Resume goes on with a session whose command waits.
@@ -116,15 +132,12 @@ func (s *Server) Resume(conn *resp.Session) {
 	ss := sessionOf(conn)
 	p := ss.parked.Load()
 	ss.start, ss.replies, ss.pos = conn.Out.Len(), 0, 0
-	why := cause(p.cause.Load())
-	gone := false
-	select {
-	case <-conn.Done():
-		gone = true
-	default:
+	if p == nil {
+		ss.resumePostponed()
+		return
 	}
 	over := false
-	if gone || why != noCause {
+	if p.gone() {
 		over = p.waiter.Withdraw(ss.tx)
 	} else {
 		over = p.waiter.Resume(ss.tx)
@@ -138,16 +151,31 @@ func (s *Server) Resume(conn *resp.Session) {
 	}
 	ss.parked.Store(nil)
 	s.blocked.Add(-1)
-	ss.replies = 1
-	ss.finishParked(p, why)
+	ss.finishParked(p)
+	if ss.pushed = false; ss.replyMode != replyAll {
+		ss.replies = 0
+	}
+	ss.keepBack(ss.start)
 }
 
-// finishParked replies for a command that waits no more.
-func (ss *session) finishParked(p *parked, why cause) {
-	served, pos, err := p.waiter.Result()
-	ss.pos = pos
+// finishParked replies for a command that waits no more. A client that is gone gets no reply but that of a command which was
+// served before: a server that shuts down hangs up on the others, as Redis does.
+func (ss *session) finishParked(p *parked) {
 	out := ss.conn.Out
+	served, pos, err := p.waiter.Result()
+	if !served && p.gone() {
+		return
+	}
+	ss.replies, ss.pos = 1, pos
+	why := cause(p.cause.Load())
+	if !served && (err != nil || why != timedOut) {
+		p.cmd.stats.failed.Add(1) // as Redis counts
+	}
 	switch {
+	case served && p.reply.Overflowed(): // nothing can be made of what is there
+		ss.conn.Kill()
+	case served:
+		out.Raw(p.reply.Bytes())
 	case err != nil:
 		reply, ok := replyTo(err)
 		if !ok {
@@ -155,8 +183,6 @@ func (ss *session) finishParked(p *parked, why cause) {
 			return
 		}
 		ss.refuse(reply)
-	case served:
-		out.Raw(p.reply.Bytes())
 	case why == unblockedHarshly:
 		ss.refuse(resp.ErrUnblocked)
 	default:

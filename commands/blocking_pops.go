@@ -80,7 +80,7 @@ func bpop(end shard.End) Handler {
 		out.Array(2)
 		out.Bulk(key)
 		out.Bulk(val)
-		return true, nil
+		return true, noteRemoval(db, shard.NoteList, popEvent(end), key)
 	}
 	return func(c *Call) error {
 		a := c.args(0)
@@ -135,7 +135,7 @@ func bzpop(highest bool) Handler {
 		}
 		out.Array(3)
 		out.Bulk(key)
-		return true, popScored(out, z, 1, highest, false)
+		return true, popScored(out, db, key, z, 1, highest, false)
 	}
 	return func(c *Call) error {
 		a := c.args(0)

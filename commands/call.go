@@ -14,6 +14,9 @@ type Command struct {
 	Run Handler
 	// Scope says which shards the command needs and in whose company it runs.
 	Scope Scope
+	// Reads says of a command that writes that the keys it looks up count as hits and misses, as in Redis. Those of read-only
+	// commands do anyway.
+	Reads bool
 
 	stats *commandStats // set by the registry
 }

@@ -49,6 +49,7 @@ func clientCommands() []Command {
 			Run: clientNoEvictCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "client|setinfo", Syntax: "CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>",
 			Group: spec.Connection, Since: "7.2.0", Complexity: "O(1)",
+			Differs: "Redis has it since 7.2.",
 			Summary: "Notes the name or the version of the client's library.", Flags: own},
 			Run: clientSetInfoCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "client|setname", Syntax: "CLIENT SETNAME connection-name",
@@ -130,30 +131,45 @@ func (s *Server) listClients(kind clientKind, ids []int64) []byte {
 	return lines
 }
 
-// appendClient appends a client's line of CLIENT LIST. Buffers are not accounted for by client and shown as empty; there are no
-// file descriptors to be seen and no redirections.
+// appendClient appends a client's line of CLIENT LIST. Of its buffers only what waits to be read by the client is accounted
+// for; there are no file descriptors to be seen and no redirections.
 func appendClient(dst []byte, conn *resp.Session, now time.Time) []byte {
 	v := sessionOf(conn).show()
 	seconds := func(since time.Time) int64 { return max(0, int64(now.Sub(since)/time.Second)) }
-	return fmt.Appendf(dst, "id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=%d sub=0 psub=0 ssub=0 multi=%d "+
-		"qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=%s user=%s redir=-1 "+
+	unread, events := conn.Unread(), "r"
+	if unread > 0 {
+		events = "rw"
+	}
+	return fmt.Appendf(dst, "id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d multi=%d "+
+		"qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d tot-mem=%d events=%s cmd=%s user=%s redir=-1 "+
 		"resp=%d lib-name=%s lib-ver=%s\n",
 		conn.ID, conn.Addr, conn.LAddr, v.name, seconds(conn.Created), seconds(conn.LastInteraction()), clientFlags(conn, v), v.db,
-		v.queued, conn.LastCommand(), defaultUser, v.proto, v.libName, v.libVersion)
+		v.subscribed[channelKind], v.subscribed[patternKind], v.subscribed[shardKind], v.queued, v.queueBytes, min(unread, 1), unread,
+		v.queueBytes+unread, events, conn.LastCommand(), defaultUser, v.proto, v.libName, v.libVersion)
 }
 
-// clientFlags are the letters of Redis: b for a blocked client, x for a transaction, U for a unix socket, N for neither.
+// clientFlags are the letters of Redis, in its order: O for a monitor, P for a client with subscriptions, x for a transaction,
+// b for a blocked client, U for a unix socket, e for one that asked not to be evicted, N for nothing of that.
 func clientFlags(conn *resp.Session, v view) string {
 	flags := ""
-	if sessionOf(conn).parked.Load() != nil {
-		flags += "b"
+	if v.monitor {
+		flags += "O"
+	}
+	if v.listens() {
+		flags += "P"
 	}
 	if v.queued >= 0 {
 		flags += "x"
 	}
+	if ss := sessionOf(conn); ss.parked.Load() != nil || ss.postponed.Load() {
+		flags += "b"
+	}
 	// Only the clients of a unix socket share the server's address.
 	if conn.Addr == conn.LAddr {
 		flags += "U"
+	}
+	if v.noEvict {
+		flags += "e"
 	}
 	if flags == "" {
 		return "N"
@@ -171,8 +187,13 @@ const (
 	pubsubClient
 )
 
-// kindOf is a client's TYPE. There is neither replication nor a subscription, so that all are normal.
-func kindOf(*resp.Session) clientKind { return normalClient }
+// kindOf is a client's TYPE. There is no replication.
+func kindOf(conn *resp.Session) clientKind {
+	if v := sessionOf(conn).show(); v.listens() {
+		return pubsubClient
+	}
+	return normalClient
+}
 
 // clientKind takes a TYPE.
 func (a *arguments) clientKind() clientKind {
@@ -282,9 +303,11 @@ func (c *Call) killClients(f *killFilter) (killed int64) {
 // CLIENT NO-EVICT ON | OFF
 func clientNoEvictCommand(c *Call) error {
 	a := c.args(1)
-	if !a.token("ON") && !a.token("OFF") {
+	on := a.token("ON")
+	if !on && !a.token("OFF") {
 		return resp.ErrSyntax
 	}
+	c.session.change(func(v *view) { v.noEvict = on })
 	c.Out.OK()
 	return nil
 }
@@ -324,14 +347,12 @@ func clientSetNameCommand(c *Call) error {
 func clientUnblockCommand(c *Call) error {
 	a, why := c.args(2), unblocked
 	switch {
+	case len(a.rest) > 1:
+		return resp.ErrSubcommandArgs("CLIENT", c.Args[1])
 	case a.token("ERROR"):
 		why = unblockedHarshly
-	case a.token("TIMEOUT"), !a.more():
-	default:
+	case !a.token("TIMEOUT") && a.more():
 		return resp.ErrUnblockReason
-	}
-	if err := a.done(); err != nil {
-		return err
 	}
 	id, ok := parseInt(c.Args[2])
 	if !ok {

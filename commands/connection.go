@@ -31,6 +31,7 @@ func connectionCommands() []Command {
 			Run: helloCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "auth", Syntax: "AUTH [username] password",
 			Group: spec.Connection, Since: "1.0.0", Complexity: "O(N), where N is the length of the password",
+			Differs: "Knows the user default only.",
 			Summary: "Authenticates the connection.",
 			Flags:   session},
 			Run: authCommand, Scope: scopeSession},
@@ -55,8 +56,14 @@ func connectionCommands() []Command {
 // defaultUser is the one user that there is.
 const defaultUser = "default"
 
-// PING [message]
+// PING [message]. To a client of RESP2 that has subscriptions the reply looks like a message.
 func pingCommand(c *Call) error {
+	if len(c.Args) <= 2 && c.session.restricted() {
+		c.Out.Array(2)
+		c.Out.BulkString("pong")
+		c.Out.Bulk(append(c.Args, nil)[1])
+		return nil
+	}
 	switch len(c.Args) {
 	case 1:
 		c.Out.Status("PONG")

@@ -15,16 +15,21 @@ func copyCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "copy", Syntax: "COPY source destination [DB destination-db] [REPLACE]",
 			Group: spec.Generic, Since: "6.2.0", Complexity: "O(N) where N is the size of the value",
+			Differs: "Refuses a value over 512 MiB, counted with 32 bytes for each element. A partitioned key takes its own " +
+				"type only, and no deadline.",
 			Summary: "Copies the value at a key to another key.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access), spec.KeyAt(2, spec.OW|spec.Update)}}, Run: copyCommand},
+			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access), spec.KeyAt(2, spec.OW|spec.Update)}}, Run: copyCommand, Reads: true},
 		{Command: spec.Command{Name: "move", Syntax: "MOVE key db",
 			Group: spec.Generic, Since: "1.0.0", Complexity: "O(1)",
+			Differs: "Between databases on different shards, refuses a value over 512 MiB, counted with 32 bytes for each " +
+				"element. A partitioned key takes its own type only, and no deadline.",
 			Summary: "Moves a key to another database unless it is there already.",
 			Flags:   spec.Write | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update)}}, Run: moveCommand},
 		{Command: spec.Command{Name: "swapdb", Syntax: "SWAPDB index1 index2",
 			Group: spec.Server, Since: "4.0.0", Complexity: "O(N) where N is the number of clients that watch or wait for keys",
+			Differs: "Refuses databases that `database-shards` puts on different shards.",
 			Summary: "Exchanges the contents of two databases.",
 			Flags:   spec.Write | spec.Fast, ACL: spec.CatDangerous | spec.CatKeyspace}, Run: swapCommand, Scope: scopeAll},
 	}
@@ -79,6 +84,7 @@ func copyCommand(c *Call) error {
 	if err := copyKey(c.DB(), src, c.DBAt(to), dst); err != nil {
 		return err
 	}
+	c.DBAt(to).Note(shard.NoteGeneric, "copy_to", dst)
 	c.Out.Int(1)
 	return nil
 }
@@ -119,6 +125,8 @@ func moveCommand(c *Call) error {
 		if err := moveKey(from, to, key); err != nil {
 			return err
 		}
+		from.Note(shard.NoteGeneric, "move_from", key)
+		to.Note(shard.NoteGeneric, "move_to", key)
 	}
 	c.Out.Int(oneIf(found && !taken))
 	return nil

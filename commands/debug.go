@@ -19,6 +19,8 @@ func debugCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "debug", Syntax: "DEBUG subcommand [arg [arg ...]]",
 			Group: spec.Server, Since: "1.0.0", Complexity: "Depends on subcommand",
+			Differs: "Has ERROR, HELP, LOADAOF, LOG, OBJECT, PROTOCOL, RELOAD, SET-ACTIVE-EXPIRE and SLEEP only. LOADAOF and " +
+				"RELOAD have nothing to do.",
 			Summary:  "Holds commands for the tests of clients, as far as enable-debug-command allows them.",
 			Flags:    spec.Admin | spec.NoScript | spec.Loading | spec.Stale,
 			DocFlags: spec.SysCmd},
@@ -43,7 +45,8 @@ func debugSubcommands() []debugSubcommand {
 		{"PROTOCOL", 1, 1, "PROTOCOL <type>", "Reply with a value of the type: string, integer, double, bignum, null, array, set, map, " +
 			"attrib, push, verbatim, true or false.", debugProtocol},
 		{"RELOAD", 0, 3, "RELOAD [option ...]", "Reply OK: what is acknowledged is stored and need not be loaded.", debugReload},
-		{"SET-ACTIVE-EXPIRE", 1, 1, "SET-ACTIVE-EXPIRE 1", "Reply OK: expired keys are always removed in the background.", debugActiveExpire},
+		{"SET-ACTIVE-EXPIRE", 1, 1, "SET-ACTIVE-EXPIRE <0|1>", "Remove expired keys in the background, or only when they are asked for.",
+			debugActiveExpire},
 		{"SLEEP", 1, 1, "SLEEP <seconds>", "Stop all shards for that long. Decimals are allowed.", debugSleep},
 	}
 }
@@ -139,7 +142,12 @@ func debugObject(c *Call, args [][]byte) error {
 }
 
 func debugActiveExpire(c *Call, args [][]byte) error {
-	if string(args[0]) != "1" {
+	switch string(args[0]) {
+	case "0":
+		c.server.store.SetActiveExpiry(false)
+	case "1":
+		c.server.store.SetActiveExpiry(true)
+	default:
 		return resp.ErrActiveExpire
 	}
 	c.Out.OK()

@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,7 @@ import (
 
 // startDebug starts a server whose enable-debug-command has the value.
 func startDebug(t *testing.T, allowed config.ProtectedAction) *testServer {
-	s := startServerWith(t, vfs.NewMem(), scripting.Options{}, append(debugCommands(), objectCommands()...)...)
+	s := startServerWith(t, vfs.NewMem(), scripting.Options{}, slices.Concat(debugCommands(), objectCommands(), adminCommands())...)
 	changed := *s.config.Current()
 	changed.EnableDebugCommand = allowed
 	s.config = config.NewStore(&changed)
@@ -70,5 +72,20 @@ func TestDebugOther(t *testing.T) {
 	c := s.client()
 	c.want("+OK +Value at:0x0 refcount:1 encoding:embstr serializedlength:32 lru:0 lru_seconds_idle:0", "SET k v", "DEBUG OBJECT k")
 	c.want("-MY text", "DEBUG ERROR MY%20text")
-	c.want("-"+string(resp.ErrActiveExpire), "DEBUG SET-ACTIVE-EXPIRE 0")
+	c.want("-"+string(resp.ErrActiveExpire), "DEBUG SET-ACTIVE-EXPIRE maybe")
+}
+
+// TestDebugActiveExpire: without it, expired keys are kept until somebody asks for them.
+func TestDebugActiveExpire(t *testing.T) {
+	s := startDebug(t, config.ProtectedYes)
+	c := s.client()
+	c.want("+OK +OK", "DEBUG SET-ACTIVE-EXPIRE 0", "SET k v")
+	c.want(":1", fmt.Sprintf("PEXPIREAT k %d", s.clock.NowMs()+1))
+	s.clock.Advance(time.Hour)
+	c.want(":1 $-1 :0", "DBSIZE", "GET k", "DBSIZE")
+	c.want("+OK +OK", "SET k v", "DEBUG SET-ACTIVE-EXPIRE 1")
+	c.want(":1", fmt.Sprintf("PEXPIREAT k %d", s.clock.NowMs()+1))
+	for c.send("DBSIZE") != ":0" {
+		s.clock.Advance(time.Second) // until the janitor has had its turn
+	}
 }

@@ -49,8 +49,12 @@ func (ss *session) admit(args [][]byte) (cmd *Command, err error) {
 		err = resp.ErrNoAuth
 	case ss.multi.open && cmd.Has(spec.NoMulti):
 		err = resp.ErrNotInMulti
+	case ss.restricted() && !allowedSubscribed(cmd.Name):
+		err = resp.ErrSubscribed(cmd.Name)
+	case ss.monitoring && (cmd.Has(spec.Write) || cmd.Has(spec.ReadOnly)):
+		err = resp.ErrReplicaKeyspace
 	case !cmd.Has(spec.AllowBusy) && s.scripts.Busy():
-		err = resp.ErrScriptBusy
+		err = scriptError(s.scripts.BusyError())
 	default:
 		return cmd, nil
 	}
@@ -81,6 +85,7 @@ func (ss *session) perform(c *Call) (err error) {
 			err = &panicked{value: v, stack: debug.Stack()}
 		}
 	}()
+	c.countLookups()
 	mark, began := c.Out.Len(), ss.now
 	if err = c.cmd.Run(c); err != nil && err != errUndo {
 		reply, ok := replyTo(err)
@@ -90,6 +95,9 @@ func (ss *session) perform(c *Call) (err error) {
 		c.Out.Truncate(mark)
 		c.Out.Error(reply)
 		err = nil
+	}
+	if isShown(c.cmd) {
+		ss.noteShown(c)
 	}
 	ss.now = ss.server.clock.Now()
 	took := ss.now.Sub(began)
@@ -104,6 +112,27 @@ func (ss *session) perform(c *Call) (err error) {
 		ss.server.countError(reply[mark:])
 	}
 	return err
+}
+
+// countLookups has the store count the keys that the call looks up as hits and misses, if it reads. What it stores to is no
+// lookup.
+func (c *Call) countLookups() {
+	if c.tx == nil {
+		return
+	}
+	c.tx.CountLookups(c.cmd.Reads)
+	if !c.cmd.Reads || c.cmd.Has(spec.ReadOnly) {
+		return
+	}
+	keys, err := spec.AppendKeys(c.session.keys[:0], &c.cmd.Command, c.Args)
+	if err != nil || len(keys) == 1 {
+		return // nothing will be stored elsewhere
+	}
+	for _, key := range keys {
+		if key.Flags&spec.Access == 0 {
+			c.tx.IgnoreLookups(c.Args[key.Pos])
+		}
+	}
 }
 
 // replyTo is the reply that a handler's error stands for; not ok if the error is not the client's.

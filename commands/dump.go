@@ -19,6 +19,8 @@ func dumpCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "dump", Syntax: "DUMP key",
 			Group: spec.Generic, Since: "2.6.0", Complexity: "O(N) where N is the size of the value",
+			Differs: "Always written with Redis' default thresholds of the small encodings, and without deleted stream entries. " +
+				"Refuses a value over 512 MiB, counted with 32 bytes for each element.",
 			Summary: "Returns the value at a key in the form that RESTORE takes.",
 			Flags:   spec.ReadOnly,
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)},
@@ -26,12 +28,18 @@ func dumpCommands() []Command {
 		{Command: spec.Command{Name: "restore",
 			Syntax: "RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
 			Group:  spec.Generic, Since: "2.6.0", Complexity: "O(N) where N is the size of the value",
+			Differs: "Takes payload versions up to 12 (Redis 7.0: 10), but neither 7.4's hashes whose fields expire nor " +
+				"modules. Payloads are checked in full, for repeated elements too, which Redis does only with " +
+				"`sanitize-dump-payload`. Refuses a value over 512 MiB, counted with 32 bytes for each element. IDLETIME " +
+				"and FREQ are checked and have no effect. A partitioned key takes its own type only, and no deadline. A " +
+				"consumer's active time, which 7.2 writes, is dropped.",
 			Summary: "Creates a key from what DUMP returned.",
 			Flags:   spec.Write | spec.DenyOOM, ACL: spec.CatDangerous | spec.CatKeyspace,
 			Keys: spec.Keys{spec.FirstKey(spec.OW | spec.Update)}}, Run: restoreCommand},
 		{Command: spec.Command{Name: "restore-asking",
 			Syntax: "RESTORE-ASKING key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
 			Group:  spec.Server, Since: "3.0.0", Complexity: "O(N) where N is the size of the value",
+			Differs: "As RESTORE.",
 			Summary: "RESTORE, as the nodes of a Redis cluster send it.",
 			Flags:   spec.Write | spec.DenyOOM | spec.Asking, ACL: spec.CatDangerous | spec.CatKeyspace,
 			Keys:     spec.Keys{spec.FirstKey(spec.OW | spec.Update)},
@@ -114,11 +122,16 @@ func restoreCommand(c *Call) error {
 		atMs += db.Now() // what overflows has passed, as in Redis
 	}
 	if ttl != 0 && atMs <= db.Now() {
-		if _, err := db.Delete(key); err != nil {
+		deleted, err := db.Delete(key)
+		if err != nil {
 			return err
 		}
-	} else if err := writeValue(db, key, &v, atMs); err != nil {
-		return err
+		c.notifyIf(deleted, shard.NoteGeneric, eventDel, key)
+	} else {
+		if err := writeValue(db, key, &v, atMs); err != nil {
+			return err
+		}
+		c.notify(shard.NoteGeneric, "restore", key)
 	}
 	c.Out.OK()
 	return nil
@@ -301,8 +314,8 @@ func rdbID(id shard.StreamID) rdb.ID { return rdb.ID{MS: id.Ms, Seq: id.Seq} }
 
 func shardID(id rdb.ID) shard.StreamID { return shard.StreamID{Ms: id.MS, Seq: id.Seq} }
 
-// shardKind is the store's word for the kind of a value.
-func shardKind(v *rdb.Value) shard.Kind {
+// storedKind is the store's word for the kind of a value.
+func storedKind(v *rdb.Value) shard.Kind {
 	switch v.Kind {
 	case rdb.String:
 		return shard.KindString
@@ -322,17 +335,17 @@ func shardKind(v *rdb.Value) shard.Kind {
 
 // writeValue puts the value at the key, whatever was there, with a deadline in unix ms, 0 for none.
 func writeValue(db shard.DB, key []byte, v *rdb.Value, atMs int64) error {
-	if err := db.CanHold(key, shardKind(v)); err != nil {
+	if err := db.CanHold(key, storedKind(v)); err != nil {
 		return err
 	}
 	if err := db.CanExpire(key, atMs); err != nil {
 		return err
 	}
-	if v.Kind == rdb.String {
-		return db.Set(key, v.Str, atMs)
-	}
 	if _, err := db.Delete(key); err != nil {
 		return err
+	}
+	if v.Kind == rdb.String {
+		return db.Set(key, v.Str, atMs)
 	}
 	var err error
 	switch v.Kind {

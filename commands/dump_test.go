@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"codeq/rdb"
+	"codeq/resp"
 	"codeq/supplier"
 )
 
@@ -27,17 +28,24 @@ func TestRestorePartitioned(t *testing.T) {
 	}
 	payload := string(rdb.Encode(hash))
 	text := string(rdb.Encode(&rdb.Value{Kind: rdb.String, Str: []byte("x")}))
+	const refused = "-" + string(resp.ErrNoDeadline) + "\r\n"
 	for _, step := range []struct {
 		want string
 		args []string
 	}{
 		{"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", []string{"RESTORE", "codeq:tasks", "0", text}},
-		{"-ERR the key is spread over the shards and can't expire: let keys of your own expire, or remove its elements\r\n",
-			[]string{"RESTORE", "codeq:tasks", "1000", payload}},
+		{refused, []string{"RESTORE", "codeq:tasks", "1000", payload}},
 		{"+OK\r\n", []string{"RESTORE", "codeq:tasks", "0", payload}},
 		{":20\r\n", []string{"HLEN", "codeq:tasks"}},
 		{"-BUSYKEY Target key name already exists.\r\n", []string{"RESTORE", "codeq:tasks", "0", payload}},
 		{"+OK\r\n", []string{"RESTORE", "codeq:tasks", "0", payload, "REPLACE"}},
+		{refused, []string{"RESTORE", "codeq:tasks", "1000", payload, "REPLACE"}},
+		{refused, []string{"RESTORE", "codeq:tasks", "4102444800000", payload, "REPLACE", "ABSTTL"}},
+		{":20\r\n", []string{"HLEN", "codeq:tasks"}},
+		{"+OK\r\n", []string{"RESTORE", "mortal", "1000", payload}},
+		{refused, []string{"COPY", "mortal", "codeq:tasks", "REPLACE"}},
+		{refused, []string{"COPY", "mortal", "codeq:tasks", "DB", "1"}},
+		{":20\r\n", []string{"HLEN", "codeq:tasks"}},
 		{":1\r\n", []string{"COPY", "codeq:tasks", "plain"}},
 		{":20\r\n", []string{"HLEN", "plain"}},
 		{":0\r\n", []string{"COPY", "plain", "codeq:tasks"}},

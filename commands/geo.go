@@ -46,7 +46,7 @@ func geoCommands() []Command {
 				{Flags: spec.OW | spec.Update, Begin: spec.Keyword("STORE", 6), Find: spec.Range(0, 1, 0)},
 				{Flags: spec.OW | spec.Update, Begin: spec.Keyword("STOREDIST", 6), Find: spec.Range(0, 1, 0)}},
 			DocFlags: spec.Deprecated, DeprecatedSince: "6.2.0", ReplacedBy: "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument"},
-			Run: geoSearch(geoForm{around: aroundPlace, storeOption: true})},
+			Run: geoSearch(geoForm{around: aroundPlace, storeOption: true}), Reads: true},
 		{Command: spec.Command{Name: "georadius_ro", Syntax: "GEORADIUS_RO key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
 			Group: spec.Geo, Since: "3.2.10", Complexity: "O(N+log(M)) with N the members in the cells around the circle and M the size of the sorted set",
 			Summary:  "Returns the members of a geographic index within a radius of a place.",
@@ -62,7 +62,7 @@ func geoCommands() []Command {
 				{Flags: spec.OW | spec.Update, Begin: spec.Keyword("STORE", 5), Find: spec.Range(0, 1, 0)},
 				{Flags: spec.OW | spec.Update, Begin: spec.Keyword("STOREDIST", 5), Find: spec.Range(0, 1, 0)}},
 			DocFlags: spec.Deprecated, DeprecatedSince: "6.2.0", ReplacedBy: "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments"},
-			Run: geoSearch(geoForm{around: aroundMember, storeOption: true})},
+			Run: geoSearch(geoForm{around: aroundMember, storeOption: true}), Reads: true},
 		{Command: spec.Command{Name: "georadiusbymember_ro", Syntax: "GEORADIUSBYMEMBER_RO key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
 			Group: spec.Geo, Since: "3.2.10", Complexity: "O(N+log(M)) with N the members in the cells around the circle and M the size of the sorted set",
 			Summary:  "Returns the members of a geographic index within a radius of a member.",
@@ -81,7 +81,7 @@ func geoCommands() []Command {
 			Summary: "Stores the members of a geographic index inside a circle or a box in another one and counts them.",
 			Flags:   spec.Write | spec.DenyOOM,
 			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.KeyAt(2, spec.RO|spec.Access)}},
-			Run: geoSearch(geoForm{destination: true})},
+			Run: geoSearch(geoForm{destination: true}), Reads: true},
 	}
 }
 
@@ -138,16 +138,20 @@ func geoadd(c *Call) error {
 	if err != nil {
 		return err
 	}
-	var n int64
+	var n, changed int64
 	for _, m := range members {
 		change, _, err := o.apply(z, m.member, m.score)
 		if err != nil {
 			return err
 		}
+		if change == scoreAdded || change == scoreUpdated {
+			changed++
+		}
 		if change == scoreAdded || o.ch && change == scoreUpdated {
 			n++
 		}
 	}
+	c.notifyIf(changed > 0, shard.NoteZSet, "zadd", c.key())
 	c.Out.Int(n)
 	return nil
 }
@@ -340,11 +344,19 @@ func geoSearch(form geoForm) Handler {
 			return err
 		}
 		if q.store {
-			return storeScored(c, q.storeKey, q.scores(hits))
+			return storeScored(c, q.storeKey, q.scores(hits), q.event())
 		}
 		q.reply(c.Out, hits)
 		return nil
 	}
+}
+
+// event is the keyspace event of storing what was found.
+func (q *geoQuery) event() string {
+	if q.form.destination {
+		return "geosearchstore"
+	}
+	return "georadiusstore"
 }
 
 func (q *geoQuery) open(db shard.DB, key []byte) error {

@@ -7,6 +7,7 @@ import (
 
 	"codeq/commands/spec"
 	"codeq/resp"
+	"codeq/shard"
 )
 
 // Hashes. For a new command add an entry to the table and, in the same order, its handler.
@@ -93,12 +94,14 @@ func hashCommands() []Command {
 			Elements: spec.ElementAt(2)}, Run: hincrby},
 		{Command: spec.Command{Name: "hincrbyfloat", Syntax: "HINCRBYFLOAT key field increment:double",
 			Group: spec.Hash, Since: "2.6.0", Complexity: "O(1)",
+			Differs:  "Adds with a mantissa of 64 bits, which is x86's long double, on every machine.",
 			Summary:  "Adds a floating-point number to the number in a field of a hash; a field that does not exist counts as 0.",
 			Flags:    spec.Write | spec.DenyOOM | spec.Fast,
 			Keys:     spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update)},
 			Elements: spec.ElementAt(2)}, Run: hincrbyfloat},
 		{Command: spec.Command{Name: "hscan", Syntax: "HSCAN key cursor [MATCH pattern] [COUNT count]",
 			Group: spec.Hash, Since: "2.8.0", Complexity: "O(1) for each call, O(N) for the whole iteration with N the size of the hash",
+			Differs: "Returns up to 512 fields in one call, whatever their size.",
 			Summary: "Iterates over the fields of a hash and their values, a few with each call.",
 			Flags:   spec.ReadOnly,
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)},
@@ -144,6 +147,7 @@ func setFields(c *Call) (created int64, err error) {
 			created++
 		}
 	}
+	c.notify(shard.NoteHash, "hset", c.key())
 	return created, nil
 }
 
@@ -165,6 +169,7 @@ func hsetnx(c *Call) error {
 	}
 	c.Out.Int(1)
 	_, err = h.Set(field, val)
+	c.notify(shard.NoteHash, "hset", c.key())
 	return err
 }
 
@@ -211,23 +216,31 @@ func hdel(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return countElements(c, h.Delete)
+	return removeElements(c, h.Delete, shard.NoteHash, "hdel")
+}
+
+// removeElements removes every argument behind the key, replies how many were there, and notes the event if any was.
+func removeElements(c *Call, remove func(element []byte) (bool, error), class shard.NoteClass, event string) error {
+	n, err := countElements(c, remove)
+	if err != nil || n == 0 {
+		return err
+	}
+	return noteRemoval(c.DB(), class, event, c.key())
 }
 
 // countElements runs fn with every argument behind the key and replies how often it returned true.
-func countElements(c *Call, fn func(element []byte) (bool, error)) error {
-	var n int64
+func countElements(c *Call, fn func(element []byte) (bool, error)) (n int64, err error) {
 	for _, element := range c.args(1).all() {
 		counts, err := fn(element)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if counts {
 			n++
 		}
 	}
 	c.Out.Int(n)
-	return nil
+	return n, nil
 }
 
 // HEXISTS key field
@@ -334,6 +347,7 @@ func hincrby(c *Call) error {
 	n += increment
 	c.Out.Int(n)
 	_, err = h.Set(field, strconv.AppendInt(nil, n, 10))
+	c.notify(shard.NoteHash, "hincrby", c.key())
 	return err
 }
 
@@ -369,6 +383,7 @@ func hincrbyfloat(c *Call) error {
 	}
 	c.Out.Bulk(sum)
 	_, err = h.Set(field, sum)
+	c.notify(shard.NoteHash, "hincrbyfloat", c.key())
 	return err
 }
 

@@ -33,7 +33,7 @@ func hyperLogLogCommands() []Command {
 			Group: spec.HyperLogLog, Since: "2.8.9", Complexity: "O(N) with N the number of keys",
 			Summary: "Adds the elements of HyperLogLogs to another one.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Insert), spec.KeysFrom(2, spec.RO|spec.Access)}}, Run: pfmerge},
+			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Insert), spec.KeysFrom(2, spec.RO|spec.Access)}}, Run: pfmerge, Reads: true},
 		{Command: spec.Command{Name: "pfdebug", Syntax: "PFDEBUG subcommand key",
 			Group: spec.HyperLogLog, Since: "2.8.9", Complexity: "O(1)",
 			Summary: "Shows how a HyperLogLog is represented: GETREG, DECODE and ENCODING, or changes it: TODENSE.",
@@ -87,7 +87,9 @@ func pfadd(c *Call) error {
 	}
 	h.own()
 	h.invalidate()
-	return putKeepingTTL(c.DB(), c.key(), h.hyperLogLog)
+	err = putKeepingTTL(c.DB(), c.key(), h.hyperLogLog)
+	c.notify(shard.NoteString, "pfadd", c.key())
+	return err
 }
 
 // PFCOUNT key [key ...]
@@ -149,6 +151,7 @@ func pfmerge(c *Call) error {
 	if err != nil {
 		return err
 	}
+	c.tx.CountLookups(false) // the destination was one of those that were merged
 	h, err := openDraft(c.DB(), c.key())
 	if err != nil {
 		return err
@@ -169,7 +172,9 @@ func pfmerge(c *Call) error {
 	c.Out.OK()
 	h.own()
 	h.invalidate()
-	return putKeepingTTL(c.DB(), c.key(), h.hyperLogLog)
+	err = putKeepingTTL(c.DB(), c.key(), h.hyperLogLog)
+	c.notify(shard.NoteString, "pfadd", c.key())
+	return err
 }
 
 // PFDEBUG subcommand key

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -158,8 +157,8 @@ func infoMemory(c *Call, r *report) error {
 	r.addMemory("total_system_memory", procFields("/proc/meminfo")["MemTotal"])
 	r.add("used_memory_scripts_eval", scriptBytes)
 	r.add("number_of_cached_scripts", scripts)
-	r.add("number_of_functions", 0)
-	r.add("number_of_libraries", 0)
+	r.add("number_of_functions", c.server.scripts.Libraries().CountFunctions())
+	r.add("number_of_libraries", len(c.server.scripts.Libraries().All()))
 	r.addMemory("maxmemory", 0)
 	r.add("maxmemory_policy", "noeviction")
 	r.add("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(used)))
@@ -215,11 +214,8 @@ func infoPersistence(c *Call, r *report) error {
 	r.add("loading", 0)
 	r.add("async_loading", 0)
 	r.add("rdb_changes_since_last_save", 0)
-	r.add("rdb_bgsave_in_progress", 0)
 	r.add("rdb_last_save_time", c.server.lastSave())
-	r.add("rdb_last_bgsave_status", "ok")
-	r.add("rdb_last_bgsave_time_sec", -1)
-	r.add("rdb_current_bgsave_time_sec", -1)
+	c.server.saves.report(r, c.server.clock.Now())
 	r.add("aof_enabled", 1)
 	r.add("aof_rewrite_in_progress", 0)
 	r.add("aof_rewrite_scheduled", 0)
@@ -232,11 +228,17 @@ func infoPersistence(c *Call, r *report) error {
 
 func infoStats(c *Call, r *report) error {
 	s := c.server
-	calls := s.calls()
+	now := s.counts(c.tx)
+	total, rate := s.counters.sinceReset(now), s.counters.perSecond(s.clock.Now(), now)
 	errorReplies, _, _ := s.errors.all()
 	r.add("total_connections_received", s.totals.connections.Load())
-	r.add("total_commands_processed", calls)
-	r.add("instantaneous_ops_per_sec", s.rates.perSecond(s.clock.Now(), calls))
+	r.add("total_commands_processed", total.calls)
+	r.add("instantaneous_ops_per_sec", int64(rate.calls))
+	r.add("total_net_input_bytes", total.in)
+	r.add("total_net_output_bytes", total.out)
+	r.add("instantaneous_input_kbps", fmt.Sprintf("%.2f", rate.in/(1<<10)))
+	r.add("instantaneous_output_kbps", fmt.Sprintf("%.2f", rate.out/(1<<10)))
+	r.add("rejected_connections", total.rejected)
 	r.add("total_error_replies", errorReplies)
 	r.add("unexpected_error_replies", 0)
 	r.add("sync_full", 0)
@@ -244,10 +246,14 @@ func infoStats(c *Call, r *report) error {
 	r.add("sync_partial_err", 0)
 	r.add("latest_fork_usec", 0)
 	r.add("total_forks", 0)
+	r.add("expired_keys", total.keys.Expired)
 	r.add("evicted_keys", 0)
 	r.add("evicted_clients", 0)
-	r.add("pubsub_channels", 0)
-	r.add("pubsub_patterns", 0)
+	r.add("keyspace_hits", total.keys.Hits)
+	r.add("keyspace_misses", total.keys.Misses)
+	r.add("pubsub_channels", len(s.audiences.channels.names()))
+	r.add("pubsub_patterns", len(s.audiences.patterns.names()))
+	r.add("pubsubshard_channels", len(s.audiences.shards.names()))
 	r.add("transaction_conflicts", s.totals.conflicts.Load())
 	r.add("command_panics", s.totals.panics.Load())
 	return nil
@@ -343,51 +349,4 @@ func infoKeyspace(c *Call, r *report) error {
 		}
 	}
 	return nil
-}
-
-// calls counts the commands that were carried out, those of scripts included.
-func (s *Server) calls() (n int64) {
-	for command := range s.table.All() {
-		n += command.stats.took.count()
-	}
-	return n
-}
-
-// rateInterval is the least time over which a rate is taken.
-const rateInterval = time.Second
-
-// rates turns the count of commands into a rate: that of the time between two INFOs that are at least rateInterval apart, so
-// that nothing has to be measured while nobody asks.
-type rates struct {
-	mu    sync.Mutex
-	at    time.Time // when count was taken, and
-	count int64
-	rate  int64 // until then
-}
-
-// perSecond is the latest rate, given the count now.
-func (r *rates) perSecond(now time.Time, count int64) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	passed := now.Sub(r.at)
-	switch {
-	case r.at.IsZero():
-		r.at, r.count = now, count
-	case passed >= rateInterval:
-		// CONFIG RESETSTAT may have set the count back.
-		r.rate = int64(float64(max(0, count-r.count)) / passed.Seconds())
-		r.at, r.count = now, count
-	}
-	return r.rate
-}
-
-// resetStats sets what INFO counts back to zero.
-func (s *Server) resetStats() {
-	s.totals.connections.Store(0)
-	s.totals.conflicts.Store(0)
-	s.totals.panics.Store(0)
-	s.errors.reset()
-	for command := range s.table.All() {
-		command.stats.reset()
-	}
 }

@@ -60,31 +60,37 @@ func keyCommands() []Command {
 			Hints:   []string{"request_policy:all_shards", "nondeterministic_output"}}, Run: randomkey, Scope: scopeAll},
 		{Command: spec.Command{Name: "rename", Syntax: "RENAME key newkey",
 			Group: spec.Generic, Since: "1.0.0", Complexity: "O(1)",
+			Differs: "A partitioned key takes its own type only, and no deadline.",
 			Summary: "Gives a key another name and overwrites what has that name.",
 			Flags:   spec.Write,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Delete), spec.KeyAt(2, spec.OW|spec.Update)}}, Run: rename(false)},
 		{Command: spec.Command{Name: "renamenx", Syntax: "RENAMENX key newkey",
 			Group: spec.Generic, Since: "1.0.0", Complexity: "O(1)",
+			Differs: "A partitioned key takes its own type only, and no deadline.",
 			Summary: "Gives a key another name unless something has that name already.",
 			Flags:   spec.Write | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Delete), spec.KeyAt(2, spec.OW|spec.Insert)}}, Run: rename(true)},
 		{Command: spec.Command{Name: "expire", Syntax: "EXPIRE key seconds [NX | XX | GT | LT]",
 			Group: spec.Generic, Since: "1.0.0", Complexity: "O(1)",
+			Differs: "Refused for a partitioned key, but for a time that has passed.",
 			Summary: "Lets a key expire after some seconds.",
 			Flags:   spec.Write | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)}}, Run: expire(unitSeconds, relative)},
 		{Command: spec.Command{Name: "pexpire", Syntax: "PEXPIRE key milliseconds [NX | XX | GT | LT]",
 			Group: spec.Generic, Since: "2.6.0", Complexity: "O(1)",
+			Differs: "Refused for a partitioned key, but for a time that has passed.",
 			Summary: "Lets a key expire after some milliseconds.",
 			Flags:   spec.Write | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)}}, Run: expire(unitMilliseconds, relative)},
 		{Command: spec.Command{Name: "expireat", Syntax: "EXPIREAT key unix-time-seconds [NX | XX | GT | LT]",
 			Group: spec.Generic, Since: "1.2.0", Complexity: "O(1)",
+			Differs: "Refused for a partitioned key, but for a time that has passed.",
 			Summary: "Lets a key expire at a Unix time in seconds.",
 			Flags:   spec.Write | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)}}, Run: expire(unitSeconds, absolute)},
 		{Command: spec.Command{Name: "pexpireat", Syntax: "PEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT]",
 			Group: spec.Generic, Since: "2.6.0", Complexity: "O(1)",
+			Differs: "Refused for a partitioned key, but for a time that has passed.",
 			Summary: "Lets a key expire at a Unix time in milliseconds.",
 			Flags:   spec.Write | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)}}, Run: expire(unitMilliseconds, absolute)},
@@ -141,7 +147,13 @@ func (b timeBase) ms(db shard.DB) int64 {
 
 // DEL key [key ...]
 // UNLINK key [key ...]
-func del(c *Call) error { return countKeys(c, shard.DB.Delete) }
+func del(c *Call) error {
+	return countKeys(c, func(db shard.DB, key []byte) (bool, error) {
+		ok, err := db.Delete(key)
+		c.notifyIf(ok && err == nil, shard.NoteGeneric, eventDel, key)
+		return ok, err
+	})
+}
 
 // EXISTS key [key ...]
 // TOUCH key [key ...]
@@ -241,6 +253,8 @@ func rename(onlyNew bool) Handler {
 			if err := db.Rename(src, dst); err != nil {
 				return err
 			}
+			c.notify(shard.NoteGeneric, "rename_from", src)
+			c.notify(shard.NoteGeneric, "rename_to", dst)
 		}
 		if onlyNew {
 			c.Out.Int(oneIf(!taken))
@@ -331,8 +345,10 @@ func setDeadline(db shard.DB, key []byte, atMs int64, condition expireCondition)
 		return false, err
 	}
 	if atMs <= db.Now() {
+		db.Note(shard.NoteGeneric, eventDel, key)
 		return db.Delete(key)
 	}
+	db.Note(shard.NoteGeneric, "expire", key)
 	return db.SetExpireAt(key, atMs)
 }
 
@@ -375,6 +391,7 @@ func persist(c *Call) error {
 	if _, err := c.DB().SetExpireAt(c.key(), 0); err != nil {
 		return err
 	}
+	c.notify(shard.NoteGeneric, "persist", c.key())
 	c.Out.Int(1)
 	return nil
 }

@@ -82,6 +82,7 @@ func listCommands() []Command {
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Delete)}}, Run: ltrim},
 		{Command: spec.Command{Name: "lpos", Syntax: "LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
 			Group: spec.List, Since: "6.0.6", Complexity: "O(N) where N is the number of elements that are compared",
+			Differs: "RANK -9223372036854775808 finds nothing; Redis overflows and finds the first match from the tail.",
 			Summary: "Returns the positions of elements of a value.",
 			Flags:   spec.ReadOnly,
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)}}, Run: lpos},
@@ -123,7 +124,23 @@ func pushAll(c *Call, list shard.List, end shard.End) error {
 			return err
 		}
 	}
+	c.notify(shard.NoteList, pushEvent(end), c.key())
 	return replyLength(c, list)
+}
+
+// pushEvent and popEvent are the events of adding and taking elements at an end.
+func pushEvent(end shard.End) string {
+	if end == shard.Head {
+		return "lpush"
+	}
+	return "rpush"
+}
+
+func popEvent(end shard.End) string {
+	if end == shard.Head {
+		return "lpop"
+	}
+	return "rpop"
 }
 
 func replyLength(c *Call, list shard.List) error {
@@ -179,19 +196,22 @@ func pop(end shard.End) Handler {
 			c.Out.NullArray()
 			return nil
 		case given:
-			return popElements(c.Out, list, end, min(count, n))
+			return popElements(c.Out, c.DB(), c.key(), list, end, min(count, n))
 		}
 		val, ok, err := list.Pop(end)
 		if err != nil {
 			return err
 		}
 		c.replyString(val, ok)
-		return nil
+		if !ok {
+			return nil
+		}
+		return noteRemoval(c.DB(), shard.NoteList, popEvent(end), c.key())
 	}
 }
 
-// popElements takes n elements, which must be there, and replies with them.
-func popElements(out *resp.Writer, list shard.List, end shard.End, n int64) error {
+// popElements takes n elements, which must be there, from the list at the key and replies with them.
+func popElements(out *resp.Writer, db shard.DB, key []byte, list shard.List, end shard.End, n int64) error {
 	out.Array(int(n))
 	for range n {
 		val, _, err := list.Pop(end)
@@ -200,7 +220,10 @@ func popElements(out *resp.Writer, list shard.List, end shard.End, n int64) erro
 		}
 		out.Bulk(val)
 	}
-	return nil
+	if n == 0 {
+		return nil
+	}
+	return noteRemoval(db, shard.NoteList, popEvent(end), key)
 }
 
 // LLEN key
@@ -289,6 +312,7 @@ func lset(c *Call) error {
 	if !ok {
 		return resp.ErrIndexOutOfRange
 	}
+	c.notify(shard.NoteList, "lset", c.key())
 	c.Out.OK()
 	return nil
 }
@@ -310,7 +334,10 @@ func lrem(c *Call) error {
 		return err
 	}
 	c.Out.Int(removed)
-	return nil
+	if removed == 0 {
+		return nil
+	}
+	return noteRemoval(c.DB(), shard.NoteList, "lrem", c.key())
 }
 
 // LINSERT key <BEFORE | AFTER> pivot element
@@ -337,6 +364,7 @@ func linsert(c *Call) error {
 		c.Out.Int(-1)
 		return nil
 	}
+	c.notify(shard.NoteList, "linsert", c.key())
 	return replyLength(c, list)
 }
 
@@ -356,10 +384,14 @@ func ltrim(c *Call) error {
 	} else {
 		_, err = c.DB().Delete(c.key())
 	}
-	if err == nil {
-		c.Out.OK()
+	if err != nil {
+		return err
 	}
-	return err
+	c.Out.OK()
+	if n == 0 {
+		return nil
+	}
+	return noteRemoval(c.DB(), shard.NoteList, "ltrim", c.key())
 }
 
 // listSearch is what LPOS looks for.
@@ -528,6 +560,8 @@ func moveTo(dst []byte, from, to shard.End) attempt {
 				return false, err
 			}
 			out.Bulk(val)
+			db.Note(shard.NoteList, pushEvent(to), key)
+			db.Note(shard.NoteList, popEvent(from), key)
 			_, err = source.Set(0, val)
 			return true, err
 		}
@@ -536,7 +570,11 @@ func moveTo(dst []byte, from, to shard.End) attempt {
 			return false, err
 		}
 		out.Bulk(val)
-		return true, destination.Push(to, val)
+		if err := destination.Push(to, val); err != nil {
+			return false, err
+		}
+		db.Note(shard.NoteList, pushEvent(to), dst)
+		return true, noteRemoval(db, shard.NoteList, popEvent(from), key)
 	}
 }
 
@@ -587,7 +625,7 @@ func popList(end shard.End, count int64) attempt {
 		}
 		out.Array(2)
 		out.Bulk(key)
-		return true, popElements(out, list, end, min(count, n))
+		return true, popElements(out, db, key, list, end, min(count, n))
 	}
 }
 

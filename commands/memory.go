@@ -19,6 +19,7 @@ func memoryCommands() []Command {
 			Summary: "Holds the commands on memory."}},
 		{Command: spec.Command{Name: "memory|doctor", Syntax: "MEMORY DOCTOR",
 			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)",
+			Differs: "Tells of the Go runtime, in words of our own.",
 			Summary: "Sums up in words what the server's memory is used for.", Hints: hints},
 			Run: memoryDoctorCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "memory|help", Syntax: "MEMORY HELP",
@@ -27,6 +28,7 @@ func memoryCommands() []Command {
 			Run: helpCommand},
 		{Command: spec.Command{Name: "memory|malloc-stats", Syntax: "MEMORY MALLOC-STATS",
 			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)",
+			Differs: "Tells of the Go runtime.",
 			Summary: "Returns what the Go runtime tells of its memory.", Hints: hints},
 			Run: memoryMallocStatsCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "memory|purge", Syntax: "MEMORY PURGE",
@@ -36,10 +38,12 @@ func memoryCommands() []Command {
 			Run: memoryPurgeCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "memory|stats", Syntax: "MEMORY STATS",
 			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)",
+			Differs: "Tells of the Go runtime.",
 			Summary: "Returns sizes of the server's memory.", Hints: hints},
 			Run: memoryStatsCommand, Scope: scopeAll},
 		{Command: spec.Command{Name: "memory|usage", Syntax: "MEMORY USAGE key [SAMPLES count]",
 			Group: spec.Server, Since: "4.0.0", Complexity: "O(N), where N is the number of samples",
+			Differs: "An estimate of Redis' bytes, from the value as it is and without the groups of a stream.",
 			Summary: "Estimates the bytes that Redis would take for the key and its value.",
 			Flags:   spec.ReadOnly, Keys: spec.Keys{spec.KeyAt(2, spec.RO)}},
 			Run: memoryUsageCommand},
@@ -135,6 +139,7 @@ func memoryUsageCommand(c *Call) error {
 		}
 	}
 	key := c.Args[2]
+	c.tx.CountLookups(false) // as in Redis
 	o, err := c.describe(key)
 	if err != nil {
 		return err

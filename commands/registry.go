@@ -12,10 +12,11 @@ import (
 func families() []Command {
 	return slices.Concat(
 		stringCommands(), keyCommands(), dumpCommands(), copyCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(), zsetCommands(),
-		transactionCommands(), scriptCommands(), sortCommands(), streamCommands(),
+		transactionCommands(), scriptCommands(), functionCommands(), sortCommands(), streamCommands(),
 		bitmapCommands(), hyperLogLogCommands(), geoCommands(), zsetAlgebraCommands(), hashRandomCommands(), lcsCommands(),
-		connectionCommands(), serverCommands(), introspectionCommands(),
+		connectionCommands(), serverCommands(), configCommands(), introspectionCommands(),
 		objectCommands(), memoryCommands(), debugCommands(), slowLogCommands(), latencyCommands(), aclCommands(),
+		pubSubCommands(), monitorCommands(), clientPauseCommands(), clientReplyCommands(),
 		replicationCommands(), clusterCommands(), persistenceCommands(), moduleCommands(),
 	)
 }
@@ -26,6 +27,7 @@ func newRegistry(commands []Command) (*spec.Table[Command], error) {
 	for i := range commands {
 		c := &commands[i]
 		c.stats = new(commandStats)
+		c.Reads = c.Reads || c.Flags&spec.ReadOnly != 0 && c.HasKeys()
 		faults = append(faults, c.faults()...)
 	}
 	table, err := spec.NewTable(commands, func(c *Command) *spec.Command { return &c.Command })

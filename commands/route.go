@@ -23,6 +23,9 @@ func (ss *session) addShards(mask *shard.Mask, cmd *Command, args [][]byte) (err
 	}
 	db := ss.db()
 	for _, key := range ss.keys {
+		if key.Flags&spec.NotKey != 0 {
+			continue
+		}
 		route := s.router.Route(db, args[key.Pos])
 		switch {
 		case route.Err != nil:

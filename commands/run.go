@@ -14,7 +14,8 @@ import (
 //     run-max-commands, which bounds how long others wait for the locks.
 //  2. carryOut locks these shards, in order, and carries the commands out. What they change is committed at the end of
 //     the run, as one record of the log. A script and an EXEC have a transaction of their own: what precedes them is
-//     committed first, under the same locks.
+//     committed first, under the same locks. A command that changes what somebody waits for is committed at once, too,
+//     so that the next command finds what they have left.
 //  3. The locks are released. The log position of what was written or read is remembered.
 //  4. When the whole batch is done, Acknowledge waits for the greatest of these positions, once. The network calls it for
 //     all sessions that have replies at that moment, so that one write of the log serves for them.
@@ -53,30 +54,40 @@ func (s *Server) Serve(conn *resp.Session, batch [][][]byte) int {
 	ss.start, ss.replies, ss.pos = conn.Out.Len(), 0, 0
 	executed := 0
 	for executed < len(batch) && !conn.Closing() && !conn.Parked() {
-		executed += ss.serveSome(batch[executed:])
-		ss.replies = executed
+		mark := conn.Out.Len()
+		ss.pushed = false
+		n := ss.serveSome(batch[executed:])
+		executed += n
+		if ss.replyMode == replyAll {
+			ss.replies += n
+		}
+		if !conn.Parked() {
+			ss.keepBack(mark)
+		}
 	}
-	if conn.Parked() {
+	if ss.parked.Load() != nil {
 		ss.replies-- // the command that waits has none yet
 	}
 	return executed
 }
 
 // Acknowledge is the one place where replies are let go. It guarantees that when a client reads a reply, everything that
-// its command wrote, and everything of others that it saw, is as durable as appendfsync promises: nothing of Out is sent
-// before Acknowledge returns, and it does not return before the log has said so. When the log can't, every reply of the
-// batch becomes an error, for none of them is known to be true, and the session ends.
+// its command wrote, and everything of others that it saw or was told of by a message, is as durable as appendfsync promises:
+// nothing of Out is sent before Acknowledge returns, and it does not return before the log has said so. When the log can't,
+// every reply of the batch becomes an error, for none of them is known to be true, messages are dropped, and the session ends.
 func (s *Server) Acknowledge(conn *resp.Session) {
 	ss := sessionOf(conn)
-	if ss.pos == 0 {
+	pos, replies := max(ss.pos, ss.heard.Load()), max(0, ss.replies)
+	ss.pos, ss.replies = 0, 0 // what is acknowledged next may be messages alone
+	if pos == 0 {
 		return
 	}
-	err := s.store.Wait(ss.pos)
+	err := s.store.Wait(pos)
 	if err == nil {
 		return
 	}
 	s.logger.Error("commands not acknowledged", "client", conn.ID, "err", err)
-	ss.replace(ss.start, ss.replies, errNotStored)
+	ss.replace(0, replies, errNotStored)
 	conn.CloseAfterReply()
 }
 
@@ -94,7 +105,10 @@ func (ss *session) serveSome(batch [][][]byte) int {
 		return ss.serveInMulti(batch[0])
 	}
 	mask, apart := ss.plan(batch)
-	if len(ss.steps) == 0 {
+	switch {
+	case ss.conn.Parked():
+		return 0
+	case len(ss.steps) == 0:
 		return ss.serveApart(apart, batch[0])
 	}
 	n := ss.serveRun(mask)
@@ -105,13 +119,19 @@ func (ss *session) serveSome(batch [][][]byte) int {
 }
 
 // plan fills steps with the commands that make the next run, and adds up their shards. When the first command belongs to
-// no run, there are no steps and that command is returned. An EXEC that is refused ends the run, for with it, as in Redis,
+// no run, there are no steps and that command is returned; a pause that holds it parks the session instead. An EXEC that is refused ends the run, for with it, as in Redis,
 // the session forgets the keys that it watches.
 func (ss *session) plan(batch [][][]byte) (mask shard.Mask, apart *Command) {
 	ss.resetSteps()
 	limit := min(len(batch), ss.server.config.Current().RunMaxCommands)
+	if ss.replyMode != replyAll {
+		limit = 1 // its reply is taken back before that of the next one
+	}
 	for _, args := range batch[:limit] {
 		cmd, err := ss.admit(args)
+		if err == nil && ss.mayBeHeld(cmd) && (len(ss.steps) > 0 || ss.postpone(cmd)) {
+			break
+		}
 		if err == nil && cmd.Scope == scopeSession {
 			return mask, cmd
 		}
@@ -146,6 +166,7 @@ func (ss *session) serveApart(cmd *Command, args [][]byte) int {
 	if err := ss.perform(&ss.call); err != nil {
 		ss.replace(mark, 1, ss.report(err))
 	}
+	ss.sendShown()
 	return 1
 }
 
@@ -161,6 +182,7 @@ func (ss *session) serveRun(mask shard.Mask) int {
 		}
 		if !errors.Is(err, shard.ErrConflict) {
 			ss.replace(p.mark, p.done-p.committed, ss.report(err))
+			ss.sendShown()
 			return p.done
 		}
 		s.totals.conflicts.Add(1)
@@ -178,6 +200,8 @@ func (ss *session) carryOut(mask shard.Mask, p *progress) error {
 		return err
 	}
 	ss.forgetUnsaved()
+	ss.libraries = libraryView{}
+	ss.shown = ss.shown[:0]
 	ss.tx.Begin(mask)
 	ss.now = ss.server.clock.Now()
 	err := ss.carryOutSteps(p)
@@ -200,7 +224,7 @@ func (ss *session) carryOutSteps(p *progress) error {
 		if err := ss.carryOutStep(st); err != nil {
 			return err
 		}
-		if own {
+		if own || ss.tx.Awaited() {
 			if err := ss.commit(p); err != nil {
 				return err
 			}
@@ -224,7 +248,7 @@ func (ss *session) carryOutStep(st *step) error {
 	return err
 }
 
-// commit commits what the steps that are done have changed, and with it the scripts that they made known.
+// commit commits what the steps that are done have changed, and with it the scripts and libraries that they made known.
 func (ss *session) commit(p *progress) error {
 	if err := ss.saveScripts(); err != nil {
 		return err
@@ -233,6 +257,8 @@ func (ss *session) commit(p *progress) error {
 		return err
 	}
 	ss.scriptsSaved()
+	ss.librariesSaved()
+	ss.sendShown()
 	p.committed, p.mark = p.done, ss.conn.Out.Len()
 	return nil
 }

@@ -52,6 +52,12 @@ func scriptCommands() []Command {
 		{Command: spec.Command{Name: "script",
 			Group: spec.Scripting, Since: "2.6.0",
 			Summary: "Groups the commands on the cache of scripts."}},
+		{Command: spec.Command{Name: "script|debug", Syntax: "SCRIPT DEBUG <YES | SYNC | NO>",
+			Group: spec.Scripting, Since: "3.2.0", Complexity: "O(1)",
+			Differs: "Takes NO only.",
+			Summary: "Accepts NO only, for there is no debugger of scripts.",
+			Flags:   spec.NoScript},
+			Run: scriptDebugCommand},
 		{Command: spec.Command{Name: "script|exists", Syntax: "SCRIPT EXISTS sha1 [sha1 ...]",
 			Group: spec.Scripting, Since: "2.6.0", Complexity: "O(N) with N being the number of scripts to check.",
 			Summary: "Tells which scripts are cached.",
@@ -65,6 +71,11 @@ func scriptCommands() []Command {
 			Hints:   []string{"request_policy:all_nodes", "response_policy:all_succeeded"},
 			History: []spec.Change{{Version: "6.2.0", What: "Added the `ASYNC` and `SYNC` flushing mode modifiers."}}},
 			Run: scriptFlushCommand},
+		{Command: spec.Command{Name: "script|help", Syntax: "SCRIPT HELP",
+			Group: spec.Scripting, Since: "5.0.0", Complexity: "O(1)",
+			Summary: "Describes the subcommands.",
+			Flags:   spec.Loading | spec.Stale},
+			Run: helpCommand},
 		{Command: spec.Command{Name: "script|kill", Syntax: "SCRIPT KILL",
 			Group: spec.Scripting, Since: "2.6.0", Complexity: "O(1)",
 			Summary: "Stops scripts that run past their time limit and have written nothing.",
@@ -128,7 +139,7 @@ func (s *Server) loadScripts() error {
 	})
 }
 
-// scriptRun is the run of a script in its session. It implements scripting.Caller.
+// scriptRun is the run of a script, or of a function, in its session. It implements scripting.Caller.
 type scriptRun struct {
 	session  *session
 	call     Call        // of the command that the script issues
@@ -168,6 +179,19 @@ func (r *scriptRun) Call(dst []byte, proto int, args [][]byte) ([]byte, error) {
 	}
 	r.wrote = r.wrote || cmd.Has(spec.Write)
 	return append(dst, r.out.Bytes()...), nil
+}
+
+// Begin takes what the script says about itself. One that does not say that it writes nothing can't be run by a command that
+// is for reading only, unless it says nothing at all. The other flags ask for what is the case anyway: there is no memory limit that
+// would stop a script, no stale replica, and keys may lie on any shard.
+func (r *scriptRun) Begin(flags scripting.Flags) error {
+	switch {
+	case flags&scripting.NoWrites != 0:
+		r.readOnly = true
+	case r.readOnly && flags&scripting.Undeclared == 0:
+		return resp.ErrScriptMayWrite
+	}
+	return nil
 }
 
 // Wrote tells whether a command of the script may have written.
@@ -217,21 +241,28 @@ func (c *Call) endScript(r *scriptRun, raised bool, err error) error {
 func scriptArguments(c *Call) (script []byte, keys, args [][]byte, err error) {
 	a := c.args(0)
 	script = a.bytes()
+	keys, args, err = countedArguments(a)
+	return script, keys, args, err
+}
+
+// countedArguments parses numkeys, the keys and the other arguments.
+func countedArguments(a *arguments) (keys, args [][]byte, err error) {
 	n := a.integer()
 	switch {
 	case a.err != nil:
-		return nil, nil, nil, a.err
+		return nil, nil, a.err
 	case n > int64(len(a.rest)):
-		return nil, nil, nil, resp.ErrNumKeysTooMany
+		return nil, nil, resp.ErrNumKeysTooMany
 	case n < 0:
-		return nil, nil, nil, resp.ErrNumKeysNegative
+		return nil, nil, resp.ErrNumKeysNegative
 	}
-	return script, a.take(int(n)), a.all(), nil
+	return a.take(int(n)), a.all(), nil
 }
 
 // EVAL script numkeys [key [key ...]] [arg [arg ...]]
 // EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]
 func evalCommand(c *Call) error {
+	c.session.noteShown(c)
 	body, keys, args, err := scriptArguments(c)
 	if err != nil {
 		return err
@@ -245,6 +276,7 @@ func evalCommand(c *Call) error {
 // EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]
 // EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]
 func evalshaCommand(c *Call) error {
+	c.session.noteShown(c)
 	if len(c.Args[1]) != hex.EncodedLen(sha1.Size) { // before the other arguments, as in Redis
 		return resp.ErrNoScript
 	}
@@ -256,6 +288,18 @@ func evalshaCommand(c *Call) error {
 	var raised bool
 	r.reply, raised, err = c.server.scripts.EvalSHA(r.reply[:0], sha, keys, args, r, c.Out.Proto())
 	return c.endScript(r, raised, err)
+}
+
+// SCRIPT DEBUG <YES | SYNC | NO>
+func scriptDebugCommand(c *Call) error {
+	switch a := c.args(1); {
+	case a.token("NO"): // which is how it is
+		c.Out.OK()
+		return nil
+	case a.token("YES"), a.token("SYNC"):
+		return resp.ErrNoDebugger
+	}
+	return resp.ErrScriptDebugMode
 }
 
 // SCRIPT EXISTS sha1 [sha1 ...]
@@ -302,7 +346,7 @@ func scriptFlushCommand(c *Call) error {
 
 // SCRIPT KILL
 func scriptKillCommand(c *Call) error {
-	if err := c.server.scripts.Kill(); err != nil {
+	if err := c.server.scripts.KillScripts(); err != nil {
 		return scriptError(err)
 	}
 	c.Out.OK()

@@ -43,17 +43,25 @@ type Server struct {
 	network *resp.Server // set by Attach, before the first session
 	started time.Time
 	saved   savedScripts
-	totals  totals
-	blocked atomic.Int64 // sessions whose command waits
-	errors  errorCounts
-	rates   rates
-	saves   saves
+	// librariesPos is the log position of the commit that last changed the libraries of functions.
+	librariesPos atomic.Uint64
+	totals       totals
+	blocked      atomic.Int64 // sessions whose command waits
+	errors       errorCounts
+	spaces       atomic.Uint32 // by what keyspace events are published
+	saves        saves
+
+	counters counters
 
 	// noteworthy is the duration in ns from which a command is looked at by the slow log or LATENCY: the one comparison
 	// that they cost a command.
 	noteworthy atomic.Int64
 	slowLog    slowLog
 	latency    latencyMonitor
+
+	audiences audiences
+	monitors  monitors
+	pause     pause
 }
 
 // totals count what INFO reports since the start.
@@ -63,7 +71,7 @@ type totals struct {
 	panics      atomic.Int64
 }
 
-// New builds the registry, refusing faulty declarations, and loads the scripts that the store keeps.
+// New builds the registry, refusing faulty declarations, and loads the scripts and libraries that the store keeps.
 func New(o Options) (*Server, error) { return newServer(o, families()) }
 
 // newServer is New with the given commands.
@@ -79,9 +87,17 @@ func newServer(o Options, commands []Command) (*Server, error) {
 		store: o.Store, router: o.Router, config: o.Config, scripts: o.Scripts, clock: o.Clock, logger: o.Logger, stop: o.Stop,
 		table: table, started: o.Clock.Now(),
 	}
+	s.audiences.channels.init()
+	s.audiences.shards.init()
+	s.store.Listen(s.hear)
+	s.counters.at = s.started
 	s.setNoteworthy(o.Config.Current())
-	o.Config.OnChange(func(_, after *config.Config) { s.setNoteworthy(after) })
-	return s, s.loadScripts()
+	s.setNoted(o.Config.Current())
+	o.Config.OnChange(func(_, after *config.Config) {
+		s.setNoteworthy(after)
+		s.setNoted(after)
+	})
+	return s, errors.Join(s.loadScripts(), s.loadLibraries())
 }
 
 // Attach tells the server where its sessions come from, which CLIENT and INFO ask. It is called before the first

@@ -27,9 +27,19 @@ type session struct {
 	keys     []spec.KeyRef // scratch for routing, as is elements
 	elements []int
 
-	multi  multi
-	script scriptRun
-	parked atomic.Pointer[parked] // the command that waits, if one does
+	multi     multi
+	script    scriptRun
+	libraries libraryView
+	parked    atomic.Pointer[parked] // the command that waits, if one does
+
+	subs       subscriptions
+	heard      atomic.Uint64 // the log position that messages which were posted have to wait for
+	proto      atomic.Int32  // the RESP version, for who posts them
+	monitoring bool          // see monitor.go
+	shown      []byte        // lines for the monitors
+	replyMode  replyMode
+	pushed     bool        // what the last command wrote is no reply
+	postponed  atomic.Bool // a command waits for the end of a pause
 
 	// mu guards view, which the session's goroutine alone changes, and so reads without it.
 	mu   sync.Mutex
@@ -44,13 +54,18 @@ type view struct {
 	db         int // selected
 	queued     int // commands queued by MULTI; -1 outside
 	watched    int // keys
+	subscribed [subscriptionKinds]int
+	queueBytes int64 // of the queued commands
+	monitor    bool
+	noEvict    bool
 	proto      int // RESP version
 }
 
 func newSession(s *Server, conn *resp.Session) *session {
 	ss := &session{server: s, conn: conn, tx: s.store.NewTx()}
 	ss.script.session = ss
-	ss.view = view{queued: -1, proto: conn.Out.Proto()}
+	ss.view = view{queued: -1}
+	ss.setProto(conn.Out.Proto())
 	return ss
 }
 
@@ -60,6 +75,9 @@ func (ss *session) show() view {
 	defer ss.mu.Unlock()
 	return ss.view
 }
+
+// listens tells whether the session has subscriptions.
+func (v *view) listens() bool { return v.subscribed != [subscriptionKinds]int{} }
 
 // change changes the view.
 func (ss *session) change(edit func(v *view)) {
@@ -80,19 +98,29 @@ func (ss *session) setAuthenticated(ok bool) {
 // setProto changes the RESP version of the replies that follow.
 func (ss *session) setProto(version int) {
 	ss.conn.Out.SetProto(version)
+	ss.proto.Store(int32(version))
 	ss.change(func(v *view) { v.proto = version })
 }
 
 // selectDB changes the selected database.
 func (ss *session) selectDB(n int) { ss.change(func(v *view) { v.db = n }) }
 
-// reset makes the session like a new one, as RESET does: no transaction, no watched keys, database 0, RESP2, no name.
+// reset makes the session like a new one, as RESET does: no transaction, no watched keys, no subscriptions, database 0, RESP2, no
+// name.
 func (ss *session) reset() {
 	ss.discard()
+	ss.leaveAll()
+	ss.stopMonitoring()
+	ss.replyMode = replyAll
 	ss.setProto(2)
-	ss.change(func(v *view) { v.db, v.name = 0, "" })
+	ss.change(func(v *view) { v.db, v.name, v.noEvict = 0, "", false })
 	ss.setAuthenticated(ss.server.config.Current().RequirePass == "")
 }
 
-// close gives back what the session holds in the store.
-func (ss *session) close() { ss.discard() }
+// close gives back what the session holds of the server.
+func (ss *session) close() {
+	ss.discard()
+	ss.leaveAll()
+	ss.stopMonitoring()
+	ss.server.pause.release(ss)
+}

@@ -84,7 +84,7 @@ func setCommands() []Command {
 			Group: spec.Set, Since: "1.0.0", Complexity: "O(N*M) with N the size of the smallest set and M the number of sets",
 			Summary: "Stores the members that all of the sets have in a set and counts them.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update), spec.KeysFrom(2, spec.RO|spec.Access)}}, Run: storeAlgebra(intersect)},
+			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update), spec.KeysFrom(2, spec.RO|spec.Access)}}, Run: storeAlgebra(intersect), Reads: true},
 		{Command: spec.Command{Name: "sunion", Syntax: "SUNION key [key ...]",
 			Group: spec.Set, Since: "1.0.0", Complexity: "O(N) with N the members of all sets",
 			Summary: "Returns the members that any of the sets has.",
@@ -95,7 +95,7 @@ func setCommands() []Command {
 			Group: spec.Set, Since: "1.0.0", Complexity: "O(N) with N the members of all sets",
 			Summary: "Stores the members that any of the sets has in a set and counts them.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.KeysFrom(2, spec.RO|spec.Access)}}, Run: storeAlgebra(unite)},
+			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.KeysFrom(2, spec.RO|spec.Access)}}, Run: storeAlgebra(unite), Reads: true},
 		{Command: spec.Command{Name: "sdiff", Syntax: "SDIFF key [key ...]",
 			Group: spec.Set, Since: "1.0.0", Complexity: "O(N*M) with N the size of the first set and M the number of sets",
 			Summary: "Returns the members of the first set that none of the others has.",
@@ -106,9 +106,10 @@ func setCommands() []Command {
 			Group: spec.Set, Since: "1.0.0", Complexity: "O(N*M) with N the size of the first set and M the number of sets",
 			Summary: "Stores the members of the first set that none of the others has in a set and counts them.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.KeysFrom(2, spec.RO|spec.Access)}}, Run: storeAlgebra(subtract)},
+			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.KeysFrom(2, spec.RO|spec.Access)}}, Run: storeAlgebra(subtract), Reads: true},
 		{Command: spec.Command{Name: "sscan", Syntax: "SSCAN key cursor [MATCH pattern] [COUNT count]",
 			Group: spec.Set, Since: "2.8.0", Complexity: "O(1) for each call, O(N) for the whole iteration with N the size of the set",
+			Differs: "Returns up to 512 members in one call, whatever their size (Redis: those of a small set of integers).",
 			Summary: "Iterates over the members of a set, a few with each call.",
 			Flags:   spec.ReadOnly,
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)},
@@ -122,7 +123,9 @@ func sadd(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return countElements(c, s.Add)
+	n, err := countElements(c, s.Add)
+	c.notifyIf(n > 0, shard.NoteSet, "sadd", c.key())
+	return err
 }
 
 // SREM key member [member ...]
@@ -131,7 +134,7 @@ func srem(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return countElements(c, s.Remove)
+	return removeElements(c, s.Remove, shard.NoteSet, "srem")
 }
 
 // SCARD key
@@ -154,7 +157,8 @@ func sismember(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return countElements(c, s.Has)
+	_, err = countElements(c, s.Has)
+	return err
 }
 
 // SMISMEMBER key member [member ...]
@@ -290,13 +294,21 @@ func spop(c *Call) error {
 	if given {
 		n = min(n, count)
 		c.Out.Set(int(n))
-		return s.Pop(int(n), c.Out.Bulk)
+		return popMembers(c, s, n)
 	}
 	if n == 0 {
 		c.Out.Null()
 		return nil
 	}
-	return s.Pop(1, c.Out.Bulk)
+	return popMembers(c, s, 1)
+}
+
+// popMembers removes n random members, of which there have to be as many, and writes them.
+func popMembers(c *Call, s shard.Set, n int64) error {
+	if err := s.Pop(int(n), c.Out.Bulk); err != nil || n == 0 {
+		return err
+	}
+	return noteRemoval(c.DB(), shard.NoteSet, "spop", c.key())
 }
 
 // SMOVE source destination member
@@ -324,9 +336,14 @@ func smove(c *Call) error {
 		return err
 	}
 	c.Out.Int(oneIf(moved))
-	if moved {
-		_, err = to.Add(member)
+	if !moved {
+		return nil
 	}
+	if err := noteRemoval(c.DB(), shard.NoteSet, "srem", c.key()); err != nil {
+		return err
+	}
+	added, err := to.Add(member)
+	c.notifyIf(added, shard.NoteSet, "sadd", destination)
 	return err
 }
 
@@ -386,7 +403,9 @@ func storeAlgebra(operation setAlgebra) Handler {
 			}
 		}
 		c.Out.Int(int64(len(result.members)))
-		if _, err := c.DB().Delete(c.key()); err != nil || len(result.members) == 0 {
+		deleted, err := c.DB().Delete(c.key())
+		if err != nil || len(result.members) == 0 {
+			c.notifyIf(deleted, shard.NoteGeneric, eventDel, c.key())
 			return err
 		}
 		s, err := c.DB().SetOf(c.key())
@@ -398,6 +417,7 @@ func storeAlgebra(operation setAlgebra) Handler {
 				return err
 			}
 		}
+		c.notify(shard.NoteSet, c.cmd.Name, c.key())
 		return nil
 	}
 }

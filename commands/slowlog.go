@@ -22,6 +22,7 @@ func slowLogCommands() []Command {
 			Summary: "Holds the commands on the log of slow commands."}},
 		{Command: spec.Command{Name: "slowlog|get", Syntax: "SLOWLOG GET [count]",
 			Group: spec.Server, Since: "2.2.12", Complexity: "O(N), where N is the number of entries returned",
+			Differs: "`slowlog-max-len` is at most 1,048,576.",
 			Summary: "Returns the latest entries, ten or as many as asked for.", Flags: flags,
 			Hints: []string{"request_policy:all_nodes", "nondeterministic_output"}},
 			Run: slowLogGetCommand, Scope: scopeSession},

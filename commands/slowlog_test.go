@@ -139,7 +139,7 @@ func TestLatencyHistogram(t *testing.T) {
 	if got := c.send("LATENCY HISTOGRAM SlowLog"); !strings.HasPrefix(got, "*2 $11 slowlog|len *4 ") {
 		t.Error(got)
 	}
-	s.resetStats()
+	s.resetCommandStats()
 	c.want("*0", "LATENCY HISTOGRAM slow")
 }
 
@@ -156,26 +156,10 @@ func TestErrorCodes(t *testing.T) {
 	if total != 2*(maxErrorCodes+10)+2 || len(codes) != maxErrorCodes || counts["CODE0"] != maxErrorCodes+11 || counts["ERR"] != 0 {
 		t.Errorf("%d errors, %d codes, %d of CODE0, %d of ERR", total, len(codes), counts["CODE0"], counts["ERR"])
 	}
-	s.resetStats()
+	s.resetCommandStats()
 	s.countError([]byte("-NOSPACE\r\n"))
 	s.countError([]byte("-" + strings.Repeat("X", 40) + " text\r\n"))
 	if total, _, counts = s.errors.all(); total != 2 || counts["ERR"] != 2 {
 		t.Errorf("%d errors, %d of ERR", total, counts["ERR"])
-	}
-}
-
-// TestRates: the rate is that of the time between two questions which are at least a second apart.
-func TestRates(t *testing.T) {
-	var r rates
-	now := time.Unix(1000, 0)
-	for _, step := range []struct {
-		after time.Duration
-		count int64
-		want  int64
-	}{{0, 50, 0}, {time.Second / 2, 90, 0}, {time.Second / 2, 150, 100}, {time.Second / 2, 1000, 100}, {3 * time.Second / 2, 250, 50}, {time.Second, 0, 0}} {
-		now = now.Add(step.after)
-		if got := r.perSecond(now, step.count); got != step.want {
-			t.Errorf("at %v with %d: %d, want %d", now.Unix(), step.count, got, step.want)
-		}
 	}
 }

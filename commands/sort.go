@@ -21,13 +21,16 @@ func sortCommands() []Command {
 		{Command: spec.Command{Name: "sort",
 			Syntax: "SORT key [BY pattern#1] [LIMIT offset count] [GET pattern#1 [GET pattern#1 ...]] [ASC | DESC] [ALPHA] [STORE destination#2]",
 			Group:  spec.Generic, Since: "1.0.0", Complexity: complexity,
+			Differs: "ALPHA compares bytes (Redis: by the locale). A BY that does not sort leaves the elements of a set in our " +
+				"order.",
 			Summary: "Sorts the elements of a list, set or sorted set, and returns or stores them.",
 			Flags:   spec.Write | spec.DenyOOM, ACL: acl,
 			Keys: spec.Keys{source, pattern, {Flags: spec.OW | spec.Update}}, GetKeys: spec.SortKeys},
-			Run: sortCommand},
+			Run: sortCommand, Reads: true},
 		{Command: spec.Command{Name: "sort_ro",
 			Syntax: "SORT_RO key [BY pattern#1] [LIMIT offset count] [GET pattern#1 [GET pattern#1 ...]] [ASC | DESC] [ALPHA]",
 			Group:  spec.Generic, Since: "7.0.0", Complexity: complexity,
+			Differs: "As SORT.",
 			Summary: "Sorts the elements of a list, set or sorted set, and returns them.",
 			Flags:   spec.ReadOnly, ACL: acl,
 			Keys: spec.Keys{source, pattern}, GetKeys: spec.SortReadOnlyKeys},
@@ -338,7 +341,8 @@ func (s *sorting) store(c *Call, items []sortItem) error {
 	if err != nil {
 		return err
 	}
-	if _, err := db.Delete(s.destination); err != nil {
+	deleted, err := db.Delete(s.destination)
+	if err != nil {
 		return err
 	}
 	list, err := db.List(s.destination)
@@ -349,6 +353,11 @@ func (s *sorting) store(c *Call, items []sortItem) error {
 		if err := list.Push(shard.Tail, val); err != nil {
 			return err
 		}
+	}
+	if len(result.members) > 0 {
+		c.notify(shard.NoteList, "sortstore", s.destination)
+	} else {
+		c.notifyIf(deleted, shard.NoteGeneric, eventDel, s.destination)
 	}
 	c.Out.Int(int64(len(result.members)))
 	return nil

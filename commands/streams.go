@@ -62,12 +62,12 @@ func streamCommands() []Command {
 			Summary: "Hands new entries of streams to a consumer of a group, or returns those that are pending for it.",
 			Flags:   spec.Write | spec.Blocking,
 			Keys:    spec.Keys{{Flags: spec.RO | spec.Access, Begin: spec.Keyword("STREAMS", 4), Find: spec.Range(-1, 1, 2)}}},
-			Run: xread},
+			Run: xread, Reads: true},
 		{Command: spec.Command{Name: "xack", Syntax: "XACK key group id [id ...]",
 			Group: spec.Stream, Since: "5.0.0", Complexity: "O(1) for each entry",
 			Summary: "Acknowledges entries: they are no longer pending in the group.",
 			Flags:   spec.Write | spec.Fast,
-			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)}}, Run: xack},
+			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)}}, Run: xack, Reads: true},
 		{Command: spec.Command{Name: "xpending", Syntax: "XPENDING key group [[IDLE min-idle-time:integer] start:string end:string count [consumer]]",
 			Group: spec.Stream, Since: "5.0.0", Complexity: "O(N) with N the entries or consumers returned, and the entries that IDLE leaves out",
 			Summary: "Tells which entries are pending in a group.",
@@ -79,14 +79,14 @@ func streamCommands() []Command {
 			Summary: "Makes pending entries those of another consumer.",
 			Flags:   spec.Write | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)},
-			Hints:   []string{"nondeterministic_output"}}, Run: xclaim},
+			Hints:   []string{"nondeterministic_output"}}, Run: xclaim, Reads: true},
 		{Command: spec.Command{Name: "xautoclaim", Syntax: "XAUTOCLAIM key group consumer min-idle-time start:string [COUNT count] [JUSTID]",
 			Group: spec.Stream, Since: "6.2.0", Complexity: "O(1) if COUNT is small",
 			Summary: "Makes pending entries that were idle for long those of another consumer.",
 			Flags:   spec.Write | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Delete)},
 			Hints:   []string{"nondeterministic_output"}},
-			Run: xautoclaim},
+			Run: xautoclaim, Reads: true},
 		{Command: spec.Command{Name: "xgroup",
 			Group: spec.Stream, Since: "5.0.0",
 			Summary: "Groups the commands on consumer groups."}},
@@ -283,10 +283,13 @@ func xadd(c *Call) error {
 	if err := stream.Add(id, a.rest); err != nil {
 		return err
 	}
+	c.notify(shard.NoteStream, "xadd", c.key())
 	if e.trim.given {
-		if _, err := stream.Trim(e.trim.StreamTrim); err != nil {
+		n, err := stream.Trim(e.trim.StreamTrim)
+		if err != nil {
 			return err
 		}
+		c.notifyIf(n > 0, shard.NoteStream, "xtrim", c.key())
 	}
 	replyStreamID(c.Out, id)
 	return nil
@@ -393,6 +396,7 @@ func xdel(c *Call) error {
 		}
 		n += oneIf(ok)
 	}
+	c.notifyIf(n > 0, shard.NoteStream, "xdel", c.key())
 	c.Out.Int(n)
 	return nil
 }
@@ -418,6 +422,7 @@ func xtrim(c *Call) error {
 	if err != nil {
 		return err
 	}
+	c.notifyIf(n > 0, shard.NoteStream, "xtrim", c.key())
 	c.Out.Int(n)
 	return nil
 }
@@ -469,6 +474,7 @@ func xsetid(c *Call) error {
 	if !maxDeleted.IsZero() {
 		stream.SetMaxDeleted(maxDeleted)
 	}
+	c.notify(shard.NoteStream, "xsetid", c.key())
 	c.Out.OK()
 	return nil
 }

@@ -27,6 +27,15 @@ func mustOpenGroup(db shard.DB, key, name []byte) (shard.Stream, shard.Group, er
 	return stream, group, err
 }
 
+// seeConsumer opens a group's consumer, which is created if there is none, and notes that it was seen now.
+func seeConsumer(db shard.DB, key []byte, group shard.Group, name []byte) (shard.Consumer, error) {
+	consumer, created, err := group.See(name, db.Now())
+	if created {
+		db.Note(shard.NoteStream, "xgroup-createconsumer", key)
+	}
+	return consumer, err
+}
+
 // XACK key group id [id ...]
 func xack(c *Call) error {
 	_, group, ok, err := openGroup(c.DB(), c.key(), c.Args[2])
@@ -268,7 +277,7 @@ func (cl *claim) one(c *Call, stream shard.Stream, group shard.Group, id shard.S
 	case !cl.justID:
 		p.Deliveries++
 	}
-	consumer, _, err := group.See(c.Args[3], c.DB().Now())
+	consumer, err := seeConsumer(c.DB(), c.key(), group, c.Args[3])
 	if err != nil {
 		return err
 	}
@@ -389,7 +398,7 @@ func xautoclaim(c *Call) error {
 
 // take claims an entry that was found.
 func (ac *autoclaim) take(c *Call, stream shard.Stream, group shard.Group, p shard.Pending) error {
-	consumer, _, err := group.See(c.Args[3], c.DB().Now())
+	consumer, err := seeConsumer(c.DB(), c.key(), group, c.Args[3])
 	if err != nil {
 		return err
 	}
@@ -487,6 +496,7 @@ func xgroupCreate(c *Call) error {
 	if _, err := g.stream.CreateGroup(g.name, last, g.entriesRead); err != nil {
 		return err
 	}
+	c.notify(shard.NoteStream, "xgroup-create", g.key)
 	c.Out.OK()
 	return nil
 }
@@ -499,7 +509,7 @@ func xgroupCreateConsumer(c *Call) error {
 	}
 	_, taken, err := g.group.Consumer(c.Args[4])
 	if err == nil && !taken {
-		_, _, err = g.group.See(c.Args[4], c.DB().Now())
+		_, err = seeConsumer(c.DB(), g.key, g.group, c.Args[4])
 	}
 	c.Out.Int(oneIf(!taken))
 	return err
@@ -515,6 +525,7 @@ func xgroupDelConsumer(c *Call) error {
 	n := int64(0)
 	if err == nil && ok {
 		n, err = g.group.DeleteConsumer(consumer)
+		c.notify(shard.NoteStream, "xgroup-delconsumer", g.key)
 	}
 	c.Out.Int(n)
 	return err
@@ -528,6 +539,7 @@ func xgroupDestroy(c *Call) error {
 	}
 	if g.exists {
 		g.group.Destroy()
+		c.notify(shard.NoteStream, "xgroup-destroy", g.key)
 	}
 	c.Out.Int(oneIf(g.exists))
 	return nil
@@ -547,6 +559,7 @@ func xgroupSetID(c *Call) error {
 		return err
 	}
 	g.group.SetLast(last, g.entriesRead)
+	c.notify(shard.NoteStream, "xgroup-setid", g.key)
 	c.Out.OK()
 	return nil
 }

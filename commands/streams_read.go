@@ -203,15 +203,15 @@ func (r *streamRead) read(db shard.DB, i int, out *resp.Writer, begin func()) (s
 		}
 		begin()
 		r.replyKey(out, i)
-		return true, r.deliver(db, group, r.count, out)
+		return true, r.deliver(db, r.keys[i], group, out)
 	}
-	consumer, _, err := group.See(r.consumer, db.Now())
+	consumer, err := seeConsumer(db, r.keys[i], group, r.consumer)
 	if err != nil {
 		return false, err
 	}
 	begin()
 	r.replyKey(out, i)
-	return true, r.history(db, stream, group, consumer, i, out)
+	return true, r.history(db.Now(), stream, group, consumer, i, out)
 }
 
 // replyKey writes the name of a stream; its entries follow.
@@ -227,7 +227,12 @@ func (r *streamRead) readAfter(stream shard.Stream, i int, out *resp.Writer, beg
 	if !r.after[i].Less(stream.Last()) {
 		return false, nil
 	}
-	found, err := r.entriesAfter(stream, i, r.count)
+	var found gathered
+	from, _ := r.after[i].Next()
+	err = stream.Range(from, shard.LastStreamID(), false, func(id shard.StreamID, fields shard.Fields) bool {
+		found.entry(id, fields)
+		return int64(found.n) != r.count
+	})
 	if err != nil || found.n == 0 {
 		return false, err
 	}
@@ -237,28 +242,20 @@ func (r *streamRead) readAfter(stream shard.Stream, i int, out *resp.Writer, beg
 	return true, nil
 }
 
-// entriesAfter gathers entries behind the id, up to count, or all for 0.
-func (r *streamRead) entriesAfter(stream shard.Stream, i int, count int64) (found gathered, err error) {
-	from, _ := r.after[i].Next()
-	err = stream.Range(from, shard.LastStreamID(), false, func(id shard.StreamID, fields shard.Fields) bool {
-		found.entry(id, fields)
-		return int64(found.n) != count
-	})
-	return found, err
-}
-
-// deliver hands new entries to the consumer and writes them.
-func (r *streamRead) deliver(db shard.DB, group shard.Group, count int64, out *resp.Writer) error {
-	consumer, _, err := group.See(r.consumer, db.Now())
+// deliver hands new entries of the stream at the key to the consumer and writes them.
+func (r *streamRead) deliver(db shard.DB, key []byte, group shard.Group, out *resp.Writer) error {
+	consumer, err := seeConsumer(db, key, group, r.consumer)
 	if err != nil {
 		return err
 	}
-	if count == 1 { // the usual case of a queue, which needs no second buffer
+	if r.count == 1 { // the usual case of a queue, which needs no second buffer
 		out.Array(1)
-		return group.Deliver(consumer, 1, r.noAck, db.Now(), func(id shard.StreamID, fields shard.Fields) { replyEntry(out, id, fields) })
+		return group.Deliver(consumer, 1, r.noAck, db.Now(), func(id shard.StreamID, fields shard.Fields) {
+			replyEntry(out, id, fields)
+		})
 	}
 	var found gathered
-	if err := group.Deliver(consumer, count, r.noAck, db.Now(), found.entry); err != nil {
+	if err := group.Deliver(consumer, r.count, r.noAck, db.Now(), found.entry); err != nil {
 		return err
 	}
 	found.reply(out)
@@ -266,7 +263,8 @@ func (r *streamRead) deliver(db shard.DB, group shard.Group, count int64, out *r
 }
 
 // history writes the entries that are pending for the consumer; those that exist count as delivered once more.
-func (r *streamRead) history(db shard.DB, stream shard.Stream, group shard.Group, consumer shard.Consumer, i int, out *resp.Writer) error {
+func (r *streamRead) history(nowMs int64, stream shard.Stream, group shard.Group, consumer shard.Consumer, i int,
+	out *resp.Writer) error {
 	from, _ := r.after[i].Next()
 	var pending []shard.Pending
 	err := group.EachPending(&consumer, from, shard.LastStreamID(), func(p shard.Pending) bool {
@@ -284,7 +282,7 @@ func (r *streamRead) history(db shard.DB, stream shard.Stream, group shard.Group
 			return err
 		case ok:
 			replyEntry(out, p.ID, fields)
-			err = group.SetPending(consumer, p.ID, db.Now(), p.Deliveries+1)
+			err = group.SetPending(consumer, p.ID, nowMs, p.Deliveries+1)
 		default:
 			out.Array(2)
 			replyStreamID(out, p.ID)
@@ -297,63 +295,32 @@ func (r *streamRead) history(db shard.DB, stream shard.Stream, group shard.Group
 	return nil
 }
 
-// blockedReadCount is how many entries a call that had to wait gets unless it has a COUNT.
+// blockedReadCount is how many entries a call that had to wait gets at most, unless it has a COUNT.
 const blockedReadCount = 1000
 
-// serve is the try of a call that waits at a key, see shard.Try. It replies when the stream has got entries since, though they
-// may have been deleted again, and fails when a group's consumer waits in vain, because the group or the stream is gone.
+// serve is the attempt of a call that waits at a key: read, but for a group's consumer that waits in vain, because the group or
+// the stream is gone. Only new entries are waited for, as the history of a consumer is there at once.
 func (r *streamRead) serve(db shard.DB, key []byte) (served bool, err error) {
 	stream, err := db.Stream(key)
 	if err != nil && err != shard.ErrWrongType {
 		return false, err
 	}
-	var group shard.Group
-	i := slices.IndexFunc(r.keys, func(k []byte) bool { return bytes.Equal(k, key) })
-	after, there := r.after[i], err == nil && stream.Exists()
-	if r.grouped {
-		if !there {
+	if there := err == nil && stream.Exists(); !there {
+		if r.grouped {
 			return false, resp.ErrStreamGone
 		}
-		if group, there, err = stream.Group(r.group); err != nil {
-			return false, err
-		}
-		if !there {
-			return false, resp.ErrStreamGroupGone
-		}
-		after = group.Last()
-	}
-	if !there || !after.Less(stream.Last()) {
 		return false, nil
 	}
-	mark := r.out.Len()
-	if err := r.serveEntries(db, stream, group, i); err != nil {
-		r.out.Truncate(mark)
-		return false, err
+	if r.grouped {
+		if _, there, err := stream.Group(r.group); err != nil {
+			return false, err
+		} else if !there {
+			return false, resp.ErrStreamGroupGone
+		}
 	}
-	return true, nil
-}
-
-// serveEntries replies with the entries of one stream, which may be none.
-func (r *streamRead) serveEntries(db shard.DB, stream shard.Stream, group shard.Group, i int) error {
-	count := r.count
-	if count == 0 {
-		count = blockedReadCount
+	if r.count == 0 {
+		r.count = blockedReadCount
 	}
-	r.replyStreams(1)
-	r.replyKey(r.out, i)
-	if !r.grouped {
-		found, err := r.entriesAfter(stream, i, count)
-		found.reply(r.out)
-		return err
-	}
-	fresh, err := group.HasNew()
-	if err != nil {
-		return err
-	}
-	if fresh {
-		return r.deliver(db, group, count, r.out)
-	}
-	_, _, err = group.See(r.consumer, db.Now())
-	r.out.Array(0)
-	return err
+	i := slices.IndexFunc(r.keys, func(k []byte) bool { return bytes.Equal(k, key) })
+	return r.read(db, i, r.out, func() { r.replyStreams(1) })
 }

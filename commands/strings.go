@@ -47,17 +47,17 @@ func stringCommands() []Command {
 			Summary:  "Puts a string at a key and returns the one that was there.",
 			Flags:    spec.Write | spec.DenyOOM | spec.Fast,
 			Keys:     spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update)},
-			DocFlags: spec.Deprecated, DeprecatedSince: "6.2.0", ReplacedBy: "`SET` with the `!GET` argument"}, Run: getset},
+			DocFlags: spec.Deprecated, DeprecatedSince: "6.2.0", ReplacedBy: "`SET` with the `!GET` argument"}, Run: getset, Reads: true},
 		{Command: spec.Command{Name: "getdel", Syntax: "GETDEL key",
 			Group: spec.String, Since: "6.2.0", Complexity: "O(1)",
 			Summary: "Returns the string at a key and removes the key.",
 			Flags:   spec.Write | spec.Fast,
-			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Delete)}}, Run: getdel},
+			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Delete)}}, Run: getdel, Reads: true},
 		{Command: spec.Command{Name: "getex", Syntax: "GETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
 			Group: spec.String, Since: "6.2.0", Complexity: "O(1)",
 			Summary: "Returns the string at a key and sets or removes its expiry.",
 			Flags:   spec.Write | spec.Fast,
-			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update)}}, Run: getex},
+			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update)}}, Run: getex, Reads: true},
 		{Command: spec.Command{Name: "append", Syntax: "APPEND key value",
 			Group: spec.String, Since: "2.0.0", Complexity: "O(N) where N is the length of the new string",
 			Summary: "Appends to the string at a key, which is created if it is missing.",
@@ -124,6 +124,7 @@ func stringCommands() []Command {
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update)}}, Run: decrby},
 		{Command: spec.Command{Name: "incrbyfloat", Syntax: "INCRBYFLOAT key increment:double",
 			Group: spec.String, Since: "2.6.0", Complexity: "O(1)",
+			Differs: "Adds with a mantissa of 64 bits, which is x86's long double, on every machine.",
 			Summary: "Adds to the floating-point number at a key, which counts from zero if it is missing.",
 			Flags:   spec.Write | spec.DenyOOM | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update)}}, Run: incrbyfloat},
@@ -246,6 +247,7 @@ func set(c *Call) error {
 	}
 	db, key := c.DB(), c.key()
 	if o.get {
+		c.tx.CountLookups(true)
 		old, ok, err := db.Get(key)
 		if err != nil {
 			return err
@@ -269,10 +271,23 @@ func set(c *Call) error {
 	} else {
 		err = db.Set(key, val, atMs)
 	}
-	if err == nil && !o.get {
+	if err != nil {
+		return err
+	}
+	c.noteSet(atMs)
+	if !o.get {
 		c.Out.OK()
 	}
-	return err
+	return nil
+}
+
+// noteSet notes that the call's key was set, with the deadline unless it is 0. One that has passed is met at once.
+func (c *Call) noteSet(atMs int64) {
+	c.notify(shard.NoteString, "set", c.key())
+	if atMs != 0 {
+		c.notify(shard.NoteGeneric, "expire", c.key())
+		c.notifyIf(atMs <= c.DB().Now(), shard.NoteExpired, "expired", c.key())
+	}
 }
 
 // SETEX key seconds value
@@ -290,6 +305,7 @@ func setExpiring(option expiry) Handler {
 		if err := c.DB().Set(c.key(), val, atMs); err != nil {
 			return err
 		}
+		c.noteSet(atMs)
 		c.Out.OK()
 		return nil
 	}
@@ -309,6 +325,7 @@ func setnx(c *Call) error {
 	if err := c.DB().Set(c.key(), val, 0); err != nil {
 		return err
 	}
+	c.notify(shard.NoteString, "set", c.key())
 	c.Out.Int(1)
 	return nil
 }
@@ -321,7 +338,9 @@ func getset(c *Call) error {
 		return err
 	}
 	c.replyString(old, ok)
-	return c.DB().Set(c.key(), val, 0)
+	err = c.DB().Set(c.key(), val, 0)
+	c.notify(shard.NoteString, "set", c.key())
+	return err
 }
 
 // GETDEL key
@@ -335,6 +354,7 @@ func getdel(c *Call) error {
 		return nil
 	}
 	_, err = c.DB().Delete(c.key())
+	c.notify(shard.NoteGeneric, eventDel, c.key())
 	return err
 }
 
@@ -367,6 +387,18 @@ func getex(c *Call) error {
 	if err != nil {
 		return err
 	}
+	before, _, err := c.DB().ExpireAt(c.key())
+	if err != nil {
+		return err
+	}
+	switch {
+	case persist:
+		c.notifyIf(before != 0, shard.NoteGeneric, "persist", c.key())
+	case atMs <= c.DB().Now():
+		c.notify(shard.NoteGeneric, eventDel, c.key())
+	default:
+		c.notify(shard.NoteGeneric, "expire", c.key())
+	}
 	_, err = c.DB().SetExpireAt(c.key(), atMs)
 	return err
 }
@@ -385,6 +417,7 @@ func appendTo(c *Call) error {
 	if err != nil {
 		return err
 	}
+	c.notify(shard.NoteString, "append", c.key())
 	c.Out.Int(int64(n))
 	return nil
 }
@@ -462,6 +495,7 @@ func setrange(c *Call) error {
 	if err := putKeepingTTL(c.DB(), c.key(), changed); err != nil {
 		return err
 	}
+	c.notify(shard.NoteString, "setrange", c.key())
 	c.Out.Int(int64(len(changed)))
 	return nil
 }
@@ -504,6 +538,7 @@ func setPairs(db shard.DB, pairs [][]byte) error {
 		if err := db.Set(pairs[0], pairs[1], 0); err != nil {
 			return err
 		}
+		db.Note(shard.NoteString, "set", pairs[0])
 	}
 	return nil
 }
@@ -580,6 +615,7 @@ func increment(c *Call, by int64) error {
 	if err := putKeepingTTL(c.DB(), c.key(), strconv.AppendInt(digits[:0], n, 10)); err != nil {
 		return err
 	}
+	c.notify(shard.NoteString, "incrby", c.key())
 	c.Out.Int(n)
 	return nil
 }
@@ -605,6 +641,7 @@ func incrbyfloat(c *Call) error {
 	if err := putKeepingTTL(c.DB(), c.key(), sum); err != nil {
 		return err
 	}
+	c.notify(shard.NoteString, "incrbyfloat", c.key())
 	c.Out.Bulk(sum)
 	return nil
 }

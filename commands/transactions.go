@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"unsafe"
 
 	"codeq/commands/spec"
@@ -32,6 +33,7 @@ func transactionCommands() []Command {
 			Run: discardCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "watch", Syntax: "WATCH key [key ...]",
 			Group: spec.Transactions, Since: "2.2.0", Complexity: "O(1) for every key",
+			Differs: "At most 65,536 keys, whose names have 16 MiB at most.",
 			Summary: "Makes the next transaction depend on keys not being modified.",
 			Flags:   spec.NoScript | spec.Loading | spec.Stale | spec.Fast | spec.AllowBusy,
 			Keys:    spec.Keys{spec.KeysFrom(1, spec.RO)}},
@@ -68,9 +70,10 @@ type multi struct {
 type undoneScript struct {
 	index int // in the queue
 	reply []byte
+	shown []byte // what monitors are told of it
 }
 
-// serveInMulti queues a command, or carries out one of those that are not queued. It returns 1.
+// serveInMulti queues a command, or carries out one of those that are not queued. It returns 1, or 0 if a pause holds it.
 func (ss *session) serveInMulti(args [][]byte) int {
 	cmd, err := ss.admit(args)
 	switch {
@@ -80,6 +83,8 @@ func (ss *session) serveInMulti(args [][]byte) int {
 	case err != nil:
 		ss.multi.broken = true
 		ss.refuse(err)
+	case ss.mayBeHeld(cmd) && ss.postpone(cmd):
+		return 0
 	case cmd.Name == "exec":
 		ss.serveExec(cmd, args)
 	case cmd.Name == "watch":
@@ -101,10 +106,9 @@ func isImmediate(name string) bool {
 	return false
 }
 
-// execAbortBecause is the reply to an EXEC that is refused itself.
+// execAbortBecause is the reply to an EXEC that is refused itself. As in Redis, a code other than ERR is part of the reason.
 func execAbortBecause(err error) resp.Error {
-	_, reason, _ := bytes.Cut([]byte(err.Error()), []byte(" "))
-	return resp.Error("EXECABORT Transaction discarded because of: " + string(reason))
+	return resp.Error("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(err.Error(), "ERR "))
 }
 
 // enqueue copies a command to the queue. A client that queues more than client-query-buffer-limit loses its connection,
@@ -125,7 +129,7 @@ func (ss *session) enqueue(cmd *Command, args [][]byte) {
 		return
 	}
 	ss.conn.Out.Status("QUEUED")
-	ss.change(func(v *view) { v.queued = len(m.queue) })
+	ss.change(func(v *view) { v.queued, v.queueBytes = len(m.queue), m.footprint() })
 }
 
 // footprint is the memory that the queue takes: words without a byte count, too.
@@ -169,7 +173,7 @@ func (ss *session) discard() {
 	if cap(m.bytes) > maxKeptQueue || cap(m.words) > maxKeptPositions {
 		m.queue, m.words, m.bytes = nil, nil, nil
 	}
-	ss.change(func(v *view) { v.queued = -1 })
+	ss.change(func(v *view) { v.queued, v.queueBytes = -1, 0 })
 }
 
 // unwatch forgets the watched keys. The session must hold no locks.
@@ -252,7 +256,8 @@ func execCommand(c *Call) error {
 		c.Out.NullArray()
 		return nil
 	}
-	mark, before := c.Out.Len(), ss.view
+	mark, before, shown := c.Out.Len(), ss.view, len(ss.shown)
+	ss.subs.undo = nil
 	for {
 		err := ss.execQueue(c.Out)
 		if err == nil {
@@ -261,12 +266,15 @@ func execCommand(c *Call) error {
 		// It has to be done again, now or with more locks, or has failed: the session must not keep a database that the
 		// transaction selected.
 		c.Out.Truncate(mark)
+		ss.shown = ss.shown[:shown]
+		ss.undoSubscriptions()
 		ss.setProto(before.proto)
 		ss.selectDB(before.db)
 		if err != errUndo {
 			return err
 		}
 		c.tx.Abort()
+		ss.librariesUndone()
 	}
 }
 
@@ -282,6 +290,7 @@ func (ss *session) execQueue(out *resp.Writer) error {
 		st := &m.queue[i]
 		if len(undone) > 0 && undone[0].index == i {
 			out.Raw(undone[0].reply)
+			ss.shown = append(ss.shown, undone[0].shown...)
 			undone = undone[1:]
 			ss.relearn(st.cmd, st.args)
 			continue
@@ -290,12 +299,12 @@ func (ss *session) execQueue(out *resp.Writer) error {
 			ss.refuse(st.refusal)
 			continue
 		}
-		mark := out.Len()
+		mark, shown := out.Len(), len(ss.shown)
 		ss.prepare(&m.call, st.cmd, st.args, ss.tx)
 		m.call.exec = true
 		err := ss.perform(&m.call)
 		if err == errUndo || isNoScript(out.Bytes()[mark:]) {
-			m.undone = append(m.undone, undoneScript{i, bytes.Clone(out.Bytes()[mark:])})
+			m.undone = append(m.undone, undoneScript{i, bytes.Clone(out.Bytes()[mark:]), bytes.Clone(ss.shown[shown:])})
 		}
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func zsetAlgebraCommands() []Command {
 			Group: spec.SortedSet, Since: "2.0.0", Complexity: "O(N+M*log(M)) with N the members of all inputs and M those of the result",
 			Summary: "Stores the members that any of the sorted sets has, with their combined scores, and counts them.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.CountedKeys(2, spec.RO|spec.Access)}}, Run: storeScoredAlgebra(uniteScored, takesWeights)},
+			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.CountedKeys(2, spec.RO|spec.Access)}}, Run: storeScoredAlgebra(uniteScored, takesWeights), Reads: true},
 		{Command: spec.Command{Name: "zinter", Syntax: "ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
 			Group: spec.SortedSet, Since: "6.2.0", Complexity: "O(N*K+M*log(M)) with N the size of the smallest input, K the number of inputs and M the size of the result",
 			Summary: "Returns the members that all of the sorted sets have, in the order of their combined scores.",
@@ -36,7 +36,7 @@ func zsetAlgebraCommands() []Command {
 			Group: spec.SortedSet, Since: "2.0.0", Complexity: "O(N*K+M*log(M)) with N the size of the smallest input, K the number of inputs and M the size of the result",
 			Summary: "Stores the members that all of the sorted sets have, with their combined scores, and counts them.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.CountedKeys(2, spec.RO|spec.Access)}}, Run: storeScoredAlgebra(intersectScored, takesWeights)},
+			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.CountedKeys(2, spec.RO|spec.Access)}}, Run: storeScoredAlgebra(intersectScored, takesWeights), Reads: true},
 		{Command: spec.Command{Name: "zintercard", Syntax: "ZINTERCARD numkeys key [key ...] [LIMIT limit]",
 			Group: spec.SortedSet, Since: "7.0.0", Complexity: "O(N*K) with N the size of the smallest input and K the number of inputs",
 			Summary: "Counts the members that all of the sorted sets have, up to a limit.",
@@ -51,7 +51,7 @@ func zsetAlgebraCommands() []Command {
 			Group: spec.SortedSet, Since: "6.2.0", Complexity: "O(N*K+M*log(M)) with N the size of the first input, K the number of inputs and M the size of the result",
 			Summary: "Stores the members of the first sorted set that none of the others has and counts them.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.CountedKeys(2, spec.RO|spec.Access)}}, Run: storeScoredAlgebra(subtractScored, 0)},
+			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.CountedKeys(2, spec.RO|spec.Access)}}, Run: storeScoredAlgebra(subtractScored, 0), Reads: true},
 		{Command: spec.Command{Name: "zrandmember", Syntax: "ZRANDMEMBER key [count [WITHSCORES]]",
 			Group: spec.SortedSet, Since: "6.2.0", Complexity: "O(1) without a count, O(N) with N the count otherwise",
 			Summary: "Returns random members of a sorted set; with a negative count one may come several times.",
@@ -339,20 +339,22 @@ func storeScoredAlgebra(operation scoredAlgebra, options algebraOptions) Handler
 		if err != nil {
 			return err
 		}
-		return storeScored(c, c.key(), result)
+		return storeScored(c, c.key(), result, c.cmd.Name)
 	}
 }
 
 // storeScored puts a sorted set at the key, whatever was there, and replies its size. Without members the key is removed.
 // The members are copies, for what they come from may be at the key.
-func storeScored(c *Call, key []byte, members []scoredMember) error {
+func storeScored(c *Call, key []byte, members []scoredMember, event string) error {
 	if len(members) > 0 {
 		if err := c.DB().CanHold(key, shard.KindZSet); err != nil {
 			return err
 		}
 	}
 	c.Out.Int(int64(len(members)))
-	if _, err := c.DB().Delete(key); err != nil || len(members) == 0 {
+	deleted, err := c.DB().Delete(key)
+	if err != nil || len(members) == 0 {
+		c.notifyIf(deleted, shard.NoteGeneric, eventDel, key)
 		return err
 	}
 	z, err := c.DB().ZSet(key)
@@ -364,6 +366,7 @@ func storeScored(c *Call, key []byte, members []scoredMember) error {
 			return err
 		}
 	}
+	c.notify(shard.NoteZSet, event, key)
 	return nil
 }
 

@@ -17,6 +17,7 @@ func zsetRangeCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "zrange", Syntax: "ZRANGE key start:string stop:string [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
 			Group: spec.SortedSet, Since: "1.2.0", Complexity: "O(log(N)+S+M) with N the size of the sorted set, S the members skipped and M those returned",
+			Differs: "BYLEX takes members of different scores as if all had the first one's; Redis leaves it open.",
 			Summary: "Returns a range of members of a sorted set, by rank, by score or by name.",
 			Flags:   spec.ReadOnly,
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)}}, Run: zrangeReply(rangeForm{})},
@@ -43,6 +44,7 @@ func zsetRangeCommands() []Command {
 			Run: zrangeReply(rangeForm{by: byScore, rev: true})},
 		{Command: spec.Command{Name: "zrangebylex", Syntax: "ZRANGEBYLEX key min max [LIMIT offset count]",
 			Group: spec.SortedSet, Since: "2.8.9", Complexity: "O(log(N)+S+M) with N the size of the sorted set, S the members skipped and M those returned",
+			Differs:  "Members of different scores are taken as if all had the first one's; Redis leaves it open.",
 			Summary:  "Returns the members of a sorted set of equal scores whose names are within a range.",
 			Flags:    spec.ReadOnly,
 			Keys:     spec.Keys{spec.FirstKey(spec.RO | spec.Access)},
@@ -50,6 +52,7 @@ func zsetRangeCommands() []Command {
 			Run: zrangeReply(rangeForm{by: byLex})},
 		{Command: spec.Command{Name: "zrevrangebylex", Syntax: "ZREVRANGEBYLEX key max min [LIMIT offset count]",
 			Group: spec.SortedSet, Since: "2.8.9", Complexity: "O(log(N)+S+M) with N the size of the sorted set, S the members skipped and M those returned",
+			Differs:  "Members of different scores are taken as if all had the first one's; Redis leaves it open.",
 			Summary:  "Returns the members of a sorted set of equal scores whose names are within a range, from the last to the first.",
 			Flags:    spec.ReadOnly,
 			Keys:     spec.Keys{spec.FirstKey(spec.RO | spec.Access)},
@@ -57,9 +60,10 @@ func zsetRangeCommands() []Command {
 			Run: zrangeReply(rangeForm{by: byLex, rev: true})},
 		{Command: spec.Command{Name: "zrangestore", Syntax: "ZRANGESTORE dst:key src:key min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
 			Group: spec.SortedSet, Since: "6.2.0", Complexity: "O(log(N)+S+M*log(M)) with N the size of the source, S the members skipped and M those stored",
+			Differs: "As ZRANGE.",
 			Summary: "Stores a range of members of a sorted set in another one and counts them.",
 			Flags:   spec.Write | spec.DenyOOM,
-			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.KeyAt(2, spec.RO|spec.Access)}}, Run: zrangestore},
+			Keys:    spec.Keys{spec.FirstKey(spec.OW | spec.Update), spec.KeyAt(2, spec.RO|spec.Access)}}, Run: zrangestore, Reads: true},
 		{Command: spec.Command{Name: "zcount", Syntax: "ZCOUNT key min:double max:double",
 			Group: spec.SortedSet, Since: "2.0.0", Complexity: "O(log(N)+M) with N the size of the sorted set and M the members counted",
 			Summary: "Counts the members of a sorted set whose scores are within a range.",
@@ -67,6 +71,7 @@ func zsetRangeCommands() []Command {
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)}}, Run: zcount},
 		{Command: spec.Command{Name: "zlexcount", Syntax: "ZLEXCOUNT key min max",
 			Group: spec.SortedSet, Since: "2.8.9", Complexity: "O(log(N)+M) with N the size of the sorted set and M the members counted",
+			Differs: "Members of different scores are taken as if all had the first one's; Redis leaves it open.",
 			Summary: "Counts the members of a sorted set of equal scores whose names are within a range.",
 			Flags:   spec.ReadOnly | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)}}, Run: zlexcount},
@@ -82,6 +87,7 @@ func zsetRangeCommands() []Command {
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Delete)}}, Run: zremrange(byRank)},
 		{Command: spec.Command{Name: "zremrangebylex", Syntax: "ZREMRANGEBYLEX key min max",
 			Group: spec.SortedSet, Since: "2.8.9", Complexity: "O(log(N)+M*log(N)) with N the size of the sorted set and M the members removed",
+			Differs: "Members of different scores are taken as if all had the first one's; Redis leaves it open.",
 			Summary: "Removes the members of a sorted set of equal scores whose names are within a range and counts them.",
 			Flags:   spec.Write,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Delete)}}, Run: zremrange(byLex)},
@@ -373,7 +379,9 @@ func zrangestore(c *Call) error {
 		}
 	}
 	c.Out.Int(int64(len(scores)))
-	if _, err := c.DB().Delete(c.key()); err != nil || len(scores) == 0 {
+	deleted, err := c.DB().Delete(c.key())
+	if err != nil || len(scores) == 0 {
+		c.notifyIf(deleted, shard.NoteGeneric, eventDel, c.key())
 		return err
 	}
 	to, err := c.DB().ZSet(c.key())
@@ -385,6 +393,7 @@ func zrangestore(c *Call) error {
 			return err
 		}
 	}
+	c.notify(shard.NoteZSet, "zrangestore", c.key())
 	return nil
 }
 
@@ -449,6 +458,9 @@ func zremrange(by rangeBy) Handler {
 			}
 		}
 		c.Out.Int(int64(len(list.members)))
-		return nil
+		if len(list.members) == 0 {
+			return nil
+		}
+		return noteRemoval(c.DB(), shard.NoteZSet, c.cmd.Name, c.key())
 	}
 }

@@ -80,6 +80,8 @@ func zsetMemberCommands() []Command {
 			Keys:    spec.Keys{spec.CountedKeys(1, spec.RW|spec.Access|spec.Delete)}}, Run: zmpop},
 		{Command: spec.Command{Name: "zscan", Syntax: "ZSCAN key cursor [MATCH pattern] [COUNT count]",
 			Group: spec.SortedSet, Since: "2.8.0", Complexity: "O(1) for each call, O(N) for the whole iteration with N the size of the sorted set",
+			Differs: "A whole score from 1e17 on is `1e+17` in a small sorted set, too, as in a large one. Returns up to 512 " +
+				"elements in one call, whatever their size.",
 			Summary: "Iterates over the members of a sorted set and their scores, a few with each call.",
 			Flags:   spec.ReadOnly,
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)},
@@ -110,20 +112,29 @@ func addScored(c *Call, o zaddOptions) error {
 	if err != nil {
 		return err
 	}
-	var n int64
+	var n, changed int64
+	event := "zadd"
+	if o.incr {
+		event = "zincr"
+	}
 	for i, score := range scores {
 		change, score, err := o.apply(z, pairs[2*i+1], score)
 		if err != nil {
 			return err
 		}
+		if change == scoreAdded || change == scoreUpdated {
+			changed++
+		}
 		if o.incr {
 			doubleOrNull(c.Out, score, change != scoreSkipped)
+			c.notifyIf(changed > 0, shard.NoteZSet, event, c.key())
 			return nil
 		}
 		if change == scoreAdded || o.ch && change == scoreUpdated {
 			n++
 		}
 	}
+	c.notifyIf(changed > 0, shard.NoteZSet, event, c.key())
 	c.Out.Int(n)
 	return nil
 }
@@ -222,7 +233,7 @@ func zrem(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return countElements(c, z.Remove)
+	return removeElements(c, z.Remove, shard.NoteZSet, "zrem")
 }
 
 // ZCARD key
@@ -320,12 +331,13 @@ func zpop(highest bool) Handler {
 		} else {
 			c.Out.Array(int(2 * n))
 		}
-		return popScored(c.Out, z, n, highest, nested)
+		return popScored(c.Out, c.DB(), c.key(), z, n, highest, nested)
 	}
 }
 
-// popScored removes n members, of which there have to be as many, and writes them with their scores.
-func popScored(out *resp.Writer, z shard.ZSet, n int64, highest, nested bool) error {
+// popScored removes n members, of which there have to be as many, of the sorted set at the key and writes them with their
+// scores.
+func popScored(out *resp.Writer, db shard.DB, key []byte, z shard.ZSet, n int64, highest, nested bool) error {
 	for range n {
 		member, score, _, err := z.Pop(highest)
 		if err != nil {
@@ -337,7 +349,13 @@ func popScored(out *resp.Writer, z shard.ZSet, n int64, highest, nested bool) er
 		out.Bulk(member)
 		out.Double(score)
 	}
-	return nil
+	switch {
+	case n == 0:
+		return nil
+	case highest:
+		return noteRemoval(db, shard.NoteZSet, "zpopmax", key)
+	}
+	return noteRemoval(db, shard.NoteZSet, "zpopmin", key)
 }
 
 // ZMPOP numkeys key [key ...] <MIN | MAX> [COUNT count]
@@ -360,7 +378,7 @@ func popZSet(highest bool, count int64) attempt {
 		out.Array(2)
 		out.Bulk(key)
 		out.Array(int(n))
-		return true, popScored(out, z, n, highest, true)
+		return true, popScored(out, db, key, z, n, highest, true)
 	}
 }
 

@@ -61,6 +61,7 @@ type Config struct {
 	SlowlogMaxLen                  int
 	LatencyMonitorThreshold        time.Duration // 0: nothing
 	LatencyTracking                bool
+	NotifyKeyspaceEvents           KeyspaceEvents
 	LatencyTrackingInfoPercentiles []float64
 
 	// Encodings.

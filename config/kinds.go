@@ -20,6 +20,7 @@ func (e redisError) Error() string { return string(e) }
 
 // Redis' reasons for refusing a value.
 const (
+	errEventClass  = redisError("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
 	errNotInteger  = redisError("argument couldn't be parsed into an integer")
 	errNotMemory   = redisError("argument must be a memory value")
 	errNotOctal    = redisError("argument couldn't be parsed as an octal number")
@@ -205,6 +206,46 @@ func (k percentiles) format(c *Config) string {
 
 func (k percentiles) describe() string {
 	return "up to 100 numbers from 0 to 100, with spaces between them"
+}
+
+// KeyspaceEvents are the classes of keyspace events that are wanted, as Redis' letters, each at most once.
+type KeyspaceEvents string
+
+// Redis' letters. The first are those that A stands for.
+const (
+	allEvents       = "g$lshzxetd"
+	keyspaceLetters = allEvents + "nKEm"
+)
+
+// Has tells whether the class of the letter is wanted, be it by A.
+func (e KeyspaceEvents) Has(letter byte) bool {
+	return strings.IndexByte(string(e), letter) >= 0 || strings.IndexByte(allEvents, letter) >= 0 && strings.HasPrefix(string(e), "A")
+}
+
+// keyspaceEvents are the classes of notify-keyspace-events, in Redis' own order.
+type keyspaceEvents struct {
+	field func(*Config) *KeyspaceEvents
+}
+
+func (k keyspaceEvents) parse(c *Config, text string) error {
+	if strings.Trim(text, "A"+keyspaceLetters) != "" {
+		return errEventClass
+	}
+	given := strings.ReplaceAll(text, "A", allEvents)
+	var events []byte
+	for _, letter := range []byte(keyspaceLetters) {
+		if strings.IndexByte(given, letter) >= 0 {
+			events = append(events, letter)
+		}
+	}
+	*k.field(c) = KeyspaceEvents(strings.Replace(string(events), allEvents, "A", 1))
+	return nil
+}
+
+func (k keyspaceEvents) format(c *Config) string { return string(*k.field(c)) }
+
+func (k keyspaceEvents) describe() string {
+	return "letters of Ag$lshzxeKEtmdn, or empty"
 }
 
 // enum is one of a few words, in any case.

@@ -50,6 +50,7 @@ var samples = []struct{ name, value, shown string }{
 	{"slowlog-max-len", "7", "7"},
 	{"latency-monitor-threshold", "100", "100"},
 	{"latency-tracking", "NO", "no"},
+	{"notify-keyspace-events", "dexzhstl$gKK", "AK"},
 	{"latency-tracking-info-percentiles", "0 50.50  100", "0 50.5 100"},
 	{"enable-debug-command", "Local", "local"},
 	{"hash-max-listpack-entries", "10", "10"},

@@ -254,6 +254,10 @@ func monitoringSettings() []setting {
 		{name: "latency-tracking-info-percentiles", def: "50 99 99.9", mutable: true,
 			kind: percentiles{func(c *Config) *[]float64 { return &c.LatencyTrackingInfoPercentiles }},
 			doc:  "Percentiles that INFO latencystats shows."},
+		{name: "notify-keyspace-events", def: "", mutable: true,
+			kind: keyspaceEvents{func(c *Config) *KeyspaceEvents { return &c.NotifyKeyspaceEvents }},
+			doc: "What is published of changes to keys: by key (K), by event (E), and of which classes, with Redis' letters; " +
+				"it takes one of K and E and at least one class."},
 	}
 }
 
@@ -303,7 +307,6 @@ func fixedSettings() []setting {
 		one("maxmemory-clients", "0", "no client is disconnected to save memory of others"),
 		one("enable-module-command", "no", "there are no modules"),
 		one("aclfile", "", "there is one user, default, whose password is requirepass"),
-		one("notify-keyspace-events", "", "there are no keyspace notifications"),
 		one("protected-mode", "no", "addr says who can connect, and requirepass who may"),
 		one("tls-port", "0", "there is no TLS"),
 		one("logfile", "", "the log goes to standard error"),

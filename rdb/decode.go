@@ -53,13 +53,9 @@ func Decode(payload []byte) (Value, error) { return decode(payload, MaxSize) }
 
 // decode is Decode within a budget.
 func decode(payload []byte, budget Budget) (Value, error) {
-	if len(payload) < footerLen {
-		return Value{}, ErrPayload
-	}
-	body, footer := payload[:len(payload)-footerLen], payload[len(payload)-footerLen:]
-	if binary.LittleEndian.Uint16(footer) > newestPayloadVersion ||
-		binary.LittleEndian.Uint64(footer[2:]) != crc64(payload[:len(payload)-8]) {
-		return Value{}, ErrPayload
+	body, err := unsealed(payload)
+	if err != nil {
+		return Value{}, err
 	}
 	r := &reader{rest: body, budget: budget}
 	v := r.value()
@@ -70,6 +66,19 @@ func decode(payload []byte, budget Budget) (Value, error) {
 		return Value{}, r.err
 	}
 	return v, nil
+}
+
+// unsealed checks version and checksum, and answers what stands before them.
+func unsealed(payload []byte) ([]byte, error) {
+	if len(payload) < footerLen {
+		return nil, ErrPayload
+	}
+	body, footer := payload[:len(payload)-footerLen], payload[len(payload)-footerLen:]
+	if binary.LittleEndian.Uint16(footer) > newestPayloadVersion ||
+		binary.LittleEndian.Uint64(footer[2:]) != crc64(payload[:len(payload)-8]) {
+		return nil, ErrPayload
+	}
+	return body, nil
 }
 
 // check refuses what no database holds.

@@ -1,4 +1,5 @@
-// Package rdb reads and writes the serialization that Redis has for one value: what DUMP replies and RESTORE takes.
+// Package rdb reads and writes the serialization that Redis has for one value: what DUMP replies and RESTORE takes. Libraries of
+// functions, which FUNCTION DUMP replies, have the same wrapping.
 //
 // It reads every encoding that Redis 7.2 and older versions have written, and writes those that Redis 7.0 chooses under
 // its default settings, so that a payload looks the same whichever server it comes from. Its input comes from clients, so
@@ -22,6 +23,7 @@
 //
 //	value.go      Value, its limits, the errors
 //	decode.go     payload → Value; encode.go: Value → payload
+//	functions.go  libraries of functions, in both directions
 //	stream.go     streams, which are more involved, in both directions
 //	listpack.go   the compact form of current versions: reading and writing
 //	compact.go    the compact forms that are read only, or simple: ziplist, zipmap, intset

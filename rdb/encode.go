@@ -48,7 +48,12 @@ func Encode(v *Value) []byte {
 	default:
 		panic(fmt.Sprintf("rdb: value of kind %d", v.Kind))
 	}
-	dst := binary.LittleEndian.AppendUint16(w.b, payloadVersion)
+	return sealed(w.b)
+}
+
+// sealed appends version and checksum.
+func sealed(body []byte) []byte {
+	dst := binary.LittleEndian.AppendUint16(body, payloadVersion)
 	return binary.LittleEndian.AppendUint64(dst, crc64(dst))
 }
 

@@ -119,7 +119,6 @@ const (
 	ErrScriptFlushOption   Error = "ERR SCRIPT FLUSH only support SYNC|ASYNC option"
 	ErrScriptNotBusy       Error = "NOTBUSY No scripts in execution right now."
 	ErrScriptUnkillable    Error = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
-	ErrScriptBusy          Error = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 	ErrScriptDebugMode     Error = "ERR Use SCRIPT DEBUG YES/SYNC/NO"
 )
 
@@ -149,7 +148,7 @@ const (
 	// These are our own: what Redis would do there is not built.
 	ErrNoReplication Error = "ERR replication is not supported: one server holds all shards, back its data folder up instead"
 	ErrOneUser       Error = "ERR there is one user, default, with all rights: its password is requirepass"
-	ErrActiveExpire  Error = "ERR expired keys are always removed in the background: this cannot be switched off"
+	ErrActiveExpire  Error = "ERR DEBUG SET-ACTIVE-EXPIRE takes 0 or 1"
 	ErrDebugSleep    Error = "ERR the seconds are not a positive number up to 86400"
 )
 
@@ -432,3 +431,49 @@ const (
 
 // ErrNoDeadline is our own, for EXPIRE and its kin on a partitioned key, and for what would give it the deadline of another key.
 const ErrNoDeadline Error = "ERR the key is spread over the shards and can't expire: let keys of your own expire, or remove its elements"
+
+// ErrSaveInProgress is for SAVE and BGSAVE while another one runs.
+const ErrSaveInProgress Error = "ERR Background save already in progress"
+
+// Errors of pub/sub, MONITOR and CLIENT.
+const (
+	ErrReplicaKeyspace    Error = "ERR Replica can't interact with the keyspace"
+	ErrMonitorNotBlocking Error = "ERR MONITOR isn't allowed for DENY BLOCKING client"
+	ErrPauseMode          Error = "ERR CLIENT PAUSE mode must be WRITE or ALL"
+	ErrCachingNotTracking Error = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+
+	// ErrNoTracking is our own.
+	ErrNoTracking Error = "ERR client-side caching is not supported: use CLIENT TRACKING OFF, and read what has to be fresh"
+)
+
+// ErrSubscribed is the reply to a command that a client of RESP2 with subscriptions may not send.
+func ErrSubscribed(command string) Error {
+	return clean("ERR Can't execute '" + command +
+		"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+}
+
+// Errors of functions and of what scripts say about themselves. The engine has those of libraries.
+const (
+	ErrScriptMayWrite      Error = "ERR Can not execute a script with write flag using *_ro command."
+	ErrFunctionNotFound    Error = "ERR Function not found"
+	ErrLibraryNotFound     Error = "ERR Library not found"
+	ErrBadNumKeys          Error = "ERR Bad number of keys provided"
+	ErrLibraryNameMissing  Error = "ERR library name argument was not given"
+	ErrFunctionFlushOption Error = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
+	ErrRestorePolicy       Error = "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."
+	ErrNotAFunction        Error = "ERR given type is not a function"
+	ErrFunctionPayload     Error = "ERR Failed loading library payload"
+
+	// ErrNoDebugger is our own.
+	ErrNoDebugger Error = "ERR scripts can not be debugged on this server: it has no Lua debugger. Use redis.log, or a redis-server for development"
+)
+
+// ErrUnknownOption is FUNCTION LOAD's reply to an option that it does not have.
+func ErrUnknownOption(option []byte) Error {
+	return clean("ERR Unknown option given: " + string(untilNUL(option)))
+}
+
+// ErrUnknownArgument is FUNCTION LIST's reply to an argument that it does not have.
+func ErrUnknownArgument(arg []byte) Error {
+	return clean("ERR Unknown argument " + string(untilNUL(arg)))
+}

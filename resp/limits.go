@@ -49,6 +49,8 @@ type Limits struct {
 	MaxBulkUnauth    atomic.Int64 // MaxBulkLen before authentication (16384, fixed in Redis)
 	MaxQueryBuffer   atomic.Int64 // bytes of one command as it is sent (client-query-buffer-limit, 1 GB)
 	MaxOutputBuffer  atomic.Int64 // bytes of replies that wait to be written; 0 is no limit (client-output-buffer-limit)
+	OutputSoft       atomic.Int64 // bytes of replies that a socket does not take, for the time of OutputPatience; 0 is no limit
+	OutputPatience   atomic.Int64 // nanoseconds that OutputSoft may be exceeded
 	PostHard         atomic.Int64 // bytes of posted messages that a client has not read; 0 is no limit (client-output-buffer-limit pubsub)
 	PostSoft         atomic.Int64 // the same, for the time of PostPatience
 	PostPatience     atomic.Int64 // nanoseconds that PostSoft may be exceeded

@@ -199,7 +199,10 @@ func (l *loop) note(s *Session, e events) bool {
 
 // awaited is which events lead an idle session on.
 func (s *Session) awaited() events {
-	if s.parked {
+	switch {
+	case s.parked && s.closing: // its command has been told to give up
+		return woken
+	case s.parked:
 		return woken | posted | hungUp
 	}
 	return canRead | woken | posted
@@ -341,9 +344,14 @@ func (l *loop) settle(w *worker) {
 	slow := l.server.now().Sub(began) > slowAcknowledge
 	left := turn[:0]
 	for _, s := range turn {
-		if l.write(s); s.closing && len(s.seat.unsent) == 0 {
+		l.write(s)
+		switch {
+		case !s.closing || len(s.seat.unsent) > 0:
+		case !s.parked:
 			l.remove(s)
 			continue
+		case s.end(): // if it has ended before, its command knows
+			s.Wake()
 		}
 		left = append(left, s)
 	}
@@ -368,10 +376,12 @@ func (l *loop) write(s *Session) {
 	}
 	if len(seat.unsent) > 0 {
 		n, err := seat.socket.write(seat.unsent)
+		l.server.traffic.out.Add(int64(n))
 		seat.unsent = seat.unsent[n:]
 		if err != nil {
 			seat.unsent, s.closing = nil, true
 		}
+		s.noteUnwritten(len(seat.unsent))
 		if len(seat.unsent) > 0 {
 			if n > 0 || s.writingSince.Load() == 0 {
 				s.writingSince.Store(l.server.now().UnixNano())

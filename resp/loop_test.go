@@ -65,89 +65,161 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestPark counts that each parked command is resumed once, whoever wakes it, and that what follows it waits for it.
-func TestPark(t *testing.T) {
-	h := &testHandler{}
-	address := startTCP(t, newTestServer(t, h))
-	const clients, rounds = 40, 50
-	var all sync.WaitGroup
-	for i := range clients {
-		c := dial(t, address)
-		all.Go(func() {
-			for n := range rounds {
-				id := fmt.Sprintf("%d.%d", i, n)
-				_, _ = io.WriteString(c, "PARK\r\nPING "+id+"\r\n")
-				want := fmt.Sprintf("+UNPARKED\r\n$%d\r\n%s\r\n", len(id), id)
-				got := make([]byte, len(want))
-				if _, err := io.ReadFull(c.in, got); err != nil || string(got) != want {
-					t.Errorf("got %q, %v, want %q", got, err, want)
-					return
-				}
+// bothWays runs a test with sessions on the loop and with those that have goroutines of their own.
+func bothWays(t *testing.T, run func(t *testing.T, h *testHandler, s *Server)) {
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprint("own goroutine ", own), func(t *testing.T) {
+			h := &testHandler{}
+			s := newTestServer(t, h)
+			if own {
+				s.closeLoop()
+				s.loop = nil
 			}
+			run(t, h, s)
 		})
 	}
-	waker := dial(t, address)
-	for woken := 0; woken < clients*rounds; {
-		if woken%2 == 0 {
-			woken += h.unpark()
-			continue
+}
+
+// TestPark counts that each parked command is resumed once, whoever wakes it, and that what follows it waits for it.
+func TestPark(t *testing.T) {
+	bothWays(t, func(t *testing.T, h *testHandler, s *Server) {
+		address := startTCP(t, s)
+		const clients, rounds = 40, 50
+		var all sync.WaitGroup
+		for i := range clients {
+			c := dial(t, address)
+			all.Go(func() {
+				for n := range rounds {
+					id := fmt.Sprintf("%d.%d", i, n)
+					_, _ = io.WriteString(c, "PARK\r\nPING "+id+"\r\n")
+					want := fmt.Sprintf("+UNPARKED\r\n$%d\r\n%s\r\n", len(id), id)
+					got := make([]byte, len(want))
+					if _, err := io.ReadFull(c.in, got); err != nil || string(got) != want {
+						t.Errorf("got %q, %v, want %q", got, err, want)
+						return
+					}
+				}
+			})
 		}
-		waker.send("UNPARK\r\n")
-		reply, err := waker.in.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
+		waker := dial(t, address)
+		for woken := 0; woken < clients*rounds; {
+			if woken%2 == 0 {
+				woken += h.unpark()
+				continue
+			}
+			waker.send("UNPARK\r\n")
+			reply, err := waker.in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reply == ":1\r\n" {
+				woken++
+			}
 		}
-		if reply == ":1\r\n" {
-			woken++
+		all.Wait()
+	})
+}
+
+// untilParked waits until n sessions are parked.
+func (h *testHandler) untilParked(n int) {
+	for {
+		h.mu.Lock()
+		parked := len(h.parked)
+		h.mu.Unlock()
+		if parked == n {
+			return
 		}
+		runtime.Gosched()
 	}
-	all.Wait()
+}
+
+// TestParkedReadsAhead sends commands, one by one and more than are kept aside, to a parked session.
+func TestParkedReadsAhead(t *testing.T) {
+	bothWays(t, func(t *testing.T, h *testHandler, s *Server) {
+		c := dial(t, startTCP(t, s))
+		c.send("PARK\r\nPING a\r\n")
+		h.untilParked(1)
+		c.send("PING b\r\n")
+		c.send("PING ")
+		long := strings.Repeat("x", 48<<10)
+		c.send(long + "\r\nPARK\r\nPING c\r\n")
+		h.unpark()
+		c.expect("+UNPARKED\r\n$1\r\na\r\n$1\r\nb\r\n$" + strconv.Itoa(len(long)) + "\r\n" + long + "\r\n")
+		h.untilParked(1)
+		h.unpark()
+		c.expect("+UNPARKED\r\n$1\r\nc\r\n")
+	})
 }
 
 // TestParkedEnds hangs up on, kills and drains parked sessions.
 func TestParkedEnds(t *testing.T) {
-	h := &testHandler{}
-	s := newTestServer(t, h)
-	address := startTCP(t, s)
-	untilParked := func(n int) {
-		for {
-			h.mu.Lock()
-			parked := len(h.parked)
-			h.mu.Unlock()
-			if parked == n {
-				return
-			}
-			runtime.Gosched()
+	bothWays(t, func(t *testing.T, h *testHandler, s *Server) {
+		address := startTCP(t, s)
+		for _, unread := range []string{"", "PING\r\n"} {
+			c := dial(t, address)
+			c.send("PARK\r\n" + unread)
+			h.untilParked(1)
+			_ = c.Close()
+			h.untilParked(0)
+
+			c = dial(t, address)
+			c.send("PARK\r\n" + unread)
+			_ = c.Conn.(*net.TCPConn).CloseWrite() // maybe before the command is read
+			c.expectEnd()
+			h.untilParked(0)
+
+			c = dial(t, address)
+			c.send("PING\r\nPARK\r\n" + unread)
+			c.expect("+PONG\r\n")
+			h.untilParked(1)
+			s.Each(func(s *Session) bool { s.Kill(); return true })
+			c.expectEnd()
+			h.untilParked(0)
 		}
-	}
-	for _, unread := range []string{"", "PING\r\n"} {
-		c := dial(t, address)
-		c.send("PARK\r\n" + unread)
-		untilParked(1)
-		_ = c.Close()
-		untilParked(0)
+		var all []*client
+		for _, unread := range []string{"", "PING\r\n"} {
+			c := dial(t, address)
+			c.send("PARK\r\n" + unread)
+			all = append(all, c)
+		}
+		h.untilParked(len(all))
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			c.expectEnd() // without a reply
+		}
+		h.untilParked(0)
+	})
+}
 
-		c = dial(t, address)
-		c.send("PARK\r\n" + unread)
-		_ = c.Conn.(*net.TCPConn).CloseWrite() // maybe before the command is read
-		c.expectEnd()
-		untilParked(0)
-
-		c = dial(t, address)
-		c.send("PING\r\nPARK\r\n" + unread)
-		c.expect("+PONG\r\n")
-		untilParked(1)
-		s.Each(func(s *Session) bool { s.Kill(); return true })
-		c.expectEnd()
-		untilParked(0)
-	}
-	c := dial(t, address)
-	c.send("PARK\r\nPING\r\n")
-	untilParked(1)
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.expectEnd()
+// TestParkedCommandComesToItsEnd: a session that can't write its replies, or is hung up on, ends after the command that has
+// parked it, though that command takes its time.
+func TestParkedCommandComesToItsEnd(t *testing.T) {
+	bothWays(t, func(t *testing.T, h *testHandler, s *Server) {
+		h.lingers = true
+		s.limits.MaxOutputBuffer.Store(1 << 20)
+		address := startTCP(t, s)
+		for i, hangUp := range []bool{true, false} {
+			c := dial(t, address)
+			if hangUp {
+				c.send("PARK\r\n")
+				h.untilParked(1)
+				_ = c.Close()
+			} else {
+				c.send("LARGE 2000000\r\nPARK\r\n")
+			}
+			h.untilLingering()
+			if _, closed := h.closed.Load(int64(i + 1)); closed {
+				t.Fatal("the session ended before its command")
+			}
+			h.unpark()
+			for closed := false; !closed; runtime.Gosched() {
+				_, closed = h.closed.Load(int64(i + 1))
+			}
+			h.untilParked(0)
+		}
+	})
 }
 
 // TestSlowReader sends more than sockets hold, in both directions.
@@ -197,57 +269,49 @@ func TestPipelines(t *testing.T) {
 
 // TestPost posts from many goroutines to sessions that execute, are parked, or do nothing.
 func TestPost(t *testing.T) {
-	for _, secured := range []bool{false, true} {
-		t.Run(fmt.Sprint("own goroutine ", secured), func(t *testing.T) {
-			h := &testHandler{}
-			s := newTestServer(t, h)
-			if secured {
-				s.closeLoop()
-				s.loop = nil
-			}
-			address := startTCP(t, s)
-			busy, still, parked := dial(t, address), dial(t, address), dial(t, address)
-			for _, c := range []*client{busy, still} {
-				c.send("PING\r\n")
-				c.expect("+PONG\r\n")
-			}
-			parked.send("PING\r\nPARK\r\n")
-			parked.expect("+PONG\r\n")
-			const posters, messages = 8, 500
-			var all sync.WaitGroup
-			for range posters {
-				all.Go(func() {
-					for range messages {
-						s.Each(func(s *Session) bool { s.Post([]byte("+message\r\n")); return true })
-					}
-				})
-			}
-			count := func(c *client, replies int) {
-				for posted := 0; posted < posters*messages || replies > 0; {
-					line, err := c.in.ReadString('\n')
-					switch {
-					case err != nil:
-						t.Error(err)
-						return
-					case line == "+message\r\n":
-						posted++
-					case line == "+PONG\r\n" && replies > 0:
-						replies--
-					default:
-						t.Errorf("got %q", line)
-						return
-					}
+	bothWays(t, func(t *testing.T, h *testHandler, s *Server) {
+		address := startTCP(t, s)
+		busy, still, parked := dial(t, address), dial(t, address), dial(t, address)
+		for _, c := range []*client{busy, still} {
+			c.send("PING\r\n")
+			c.expect("+PONG\r\n")
+		}
+		parked.send("PING\r\nPARK\r\n")
+		parked.expect("+PONG\r\n")
+		const posters, messages = 8, 500
+		var all sync.WaitGroup
+		for range posters {
+			all.Go(func() {
+				for range messages {
+					s.Each(func(s *Session) bool { s.Post([]byte("+message\r\n")); return true })
+				}
+			})
+		}
+		count := func(c *client, replies int) {
+			for posted := 0; posted < posters*messages || replies > 0; {
+				line, err := c.in.ReadString('\n')
+				switch {
+				case err != nil:
+					t.Error(err)
+					return
+				case line == "+message\r\n":
+					posted++
+				case line == "+PONG\r\n" && replies > 0:
+					replies--
+				default:
+					t.Errorf("got %q", line)
+					return
 				}
 			}
-			all.Go(func() { _, _ = io.WriteString(busy, strings.Repeat("PING\r\n", 2000)) })
-			all.Go(func() { count(busy, 2000) })
-			all.Go(func() { count(still, 0) })
-			all.Go(func() { count(parked, 0) })
-			all.Wait()
-			h.unpark()
-			parked.expect("+UNPARKED\r\n")
-		})
-	}
+		}
+		all.Go(func() { _, _ = io.WriteString(busy, strings.Repeat("PING\r\n", 2000)) })
+		all.Go(func() { count(busy, 2000) })
+		all.Go(func() { count(still, 0) })
+		all.Go(func() { count(parked, 0) })
+		all.Wait()
+		h.unpark()
+		parked.expect("+UNPARKED\r\n")
+	})
 }
 
 // TestPostLimits cuts off a client that doesn't read, at once or after its time.

@@ -67,12 +67,37 @@ func (s *Session) takePost() bool {
 	if len(p.messages) == 0 {
 		return false
 	}
-	s.Out.Raw(p.messages)
+	s.Out.buf = append(s.Out.buf, p.messages...) // not bounded by the limit of replies, since it has its own
 	if cap(p.messages) > keepWriteBuffer {
 		p.messages = nil
 	}
 	p.messages = p.messages[:0]
 	return true
+}
+
+// TakePosted moves what has been posted so far in front of the replies that follow. Serve may call it, if it does not take
+// back what it has written.
+func (s *Session) TakePosted() { s.takePost() }
+
+// Unread is how many bytes wait until the client reads. Any goroutine may call it.
+func (s *Session) Unread() int64 {
+	s.post.mu.Lock()
+	defer s.post.mu.Unlock()
+	return s.unwritten.Load() + int64(len(s.post.messages))
+}
+
+// noteUnwritten notes how many bytes the socket does not take for now.
+func (s *Session) noteUnwritten(n int) {
+	if n == 0 && s.unwritten.Load() == 0 {
+		return
+	}
+	s.unwritten.Store(int64(n))
+	switch soft := s.server.limits.OutputSoft.Load(); {
+	case soft <= 0 || int64(n) <= soft:
+		s.overSince.Store(0)
+	case s.overSince.Load() == 0:
+		s.overSince.Store(s.server.now().UnixNano())
+	}
 }
 
 // postRead notes that the client has got everything that was taken over.

@@ -44,7 +44,8 @@ type Server struct {
 	loop     *loop // nil where the system has no epoll
 	lastID   atomic.Int64
 	closing  sync.Once
-	draining chan struct{}  // closed by Shutdown
+	draining chan struct{} // closed by Shutdown
+	traffic  traffic
 	running  sync.WaitGroup // all sessions and the sweeper
 
 	mu        sync.Mutex
@@ -144,6 +145,7 @@ func (s *Server) admit(conn net.Conn) {
 	case s.isDraining():
 		_ = conn.Close()
 	case full:
+		s.traffic.rejected.Add(1)
 		s.running.Go(func() { refuse(conn) }) // stopped by refuseTimeout
 	default:
 		s.clients++

@@ -32,8 +32,10 @@ type testHandler struct {
 	release  chan struct{} // GATE receives
 	closed   sync.Map
 
-	mu     sync.Mutex
-	parked []*Session
+	mu      sync.Mutex
+	parked  []*Session
+	lingers bool // a parked command goes on after its session's end until somebody says UNPARK
+	told    int  // how often such a command was told of the end
 }
 
 type testState struct{ auth bool }
@@ -52,17 +54,27 @@ func (h *testHandler) Resume(s *Session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := slices.Index(h.parked, s)
-	select {
-	case <-s.Done():
-		h.parked = slices.Delete(h.parked, at, at+1)
-		return
-	default:
-	}
-	if at >= 0 {
+	switch {
+	case s.ended() && at >= 0 && h.lingers:
+		h.told++
 		s.Park()
-		return
+	case s.ended() && at >= 0:
+		h.parked = slices.Delete(h.parked, at, at+1)
+	case s.ended():
+	case at >= 0:
+		s.Park()
+	default:
+		s.Out.Status("UNPARKED")
 	}
-	s.Out.Status("UNPARKED")
+}
+
+// untilLingering waits until the next lingering command has been told of the end.
+func (h *testHandler) untilLingering() {
+	for told := 0; told == 0; runtime.Gosched() {
+		h.mu.Lock()
+		told, h.told = h.told, 0
+		h.mu.Unlock()
+	}
 }
 
 func (h *testHandler) park(s *Session) {
@@ -447,15 +459,16 @@ func TestSessionDoesNotAllocate(t *testing.T) {
 	h := &measuring{rounds: 200}
 	s := newTestServer(t, h)
 	var conn net.Conn = scripted{endless: endless{pipeline(16)}}
-	session := newSession(s, 1, conn.RemoteAddr(), conn.LocalAddr(), stream{conn})
+	session := newSession(s, 1, conn.RemoteAddr(), conn.LocalAddr(), &stream{Conn: conn})
 	h.Open(session)
-	asked, arrived := make(chan struct{}), make(chan error, 1)
+	asked, arrived := make(chan wanted), make(chan error, 1)
 	defer close(asked)
-	go session.readAhead(asked, arrived) // stopped by closing asked
+	own := &stream{Conn: conn}
+	go session.read(own, asked, arrived) // stopped by closing asked
 	allocs := testing.AllocsPerRun(50, func() {
 		h.batches = 0
 		session.closing = false
-		session.run(conn, asked, arrived, nil)
+		session.run(own, asked, arrived, nil)
 	})
 	if allocs != 0 {
 		t.Errorf("%v allocations in %d batches", allocs, h.rounds)

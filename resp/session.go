@@ -20,7 +20,8 @@ type Handler interface {
 	// Serve has returned with the last of them.
 	Serve(s *Session, commands [][][]byte) (executed int)
 	// Resume goes on with the command that parked the session, after Wake or when Done is closed. It appends the command's
-	// reply, or parks the session again.
+	// reply, or parks the session again. When Done is closed it has to see to the command's end: the session ends then, too,
+	// with or without a reply, but not before.
 	Resume(*Session)
 	// Acknowledge follows each Serve and Resume and returns when the replies in s.Out may be sent. It may change them.
 	Acknowledge(*Session)
@@ -74,6 +75,9 @@ type Session struct {
 	phase           atomic.Int32
 	phaseSince      atomic.Int64 // Unix nanoseconds
 	writingSince    atomic.Int64 // Unix nanoseconds; 0: nothing is being written
+	listening       atomic.Bool  // see SetListening
+	unwritten       atomic.Int64 // bytes that the socket does not take
+	overSince       atomic.Int64 // since when they exceed the soft limit, Unix nanoseconds; 0: they don't
 	lastInteraction atomic.Int64 // Unix nanoseconds
 	lastCommand     atomic.Pointer[string]
 	done            chan struct{}
@@ -89,7 +93,7 @@ func newSession(server *Server, id int64, remote, local net.Addr, conn transport
 		Out:     &Writer{},
 		server:  server,
 		conn:    conn,
-		reader:  NewReader(conn, server.limits),
+		reader:  NewReader(countedReader{conn, &server.traffic.in}, server.limits),
 		done:    make(chan struct{}),
 	}
 	s.lastInteraction.Store(s.Created.UnixNano())
@@ -109,6 +113,9 @@ func (s *Session) SetAuthenticated(ok bool) { s.reader.SetAuthenticated(ok) }
 
 // CloseAfterReply ends the session when the present Serve has returned and its replies are written.
 func (s *Session) CloseAfterReply() { s.closing = true }
+
+// SetListening says whether the client waits for what is posted to it, so that it may be silent for as long as it likes.
+func (s *Session) SetListening(on bool) { s.listening.Store(on) }
 
 // Closing reports to Serve whether the session ends after the present replies; commands that follow must not be executed.
 func (s *Session) Closing() bool { return s.closing }
@@ -143,7 +150,24 @@ func (s *Session) drain() {
 	s.notify(woken)
 }
 
-func (s *Session) end() { s.doneOnce.Do(func() { close(s.done) }) }
+// end closes Done, and tells whether it is the first to do so.
+func (s *Session) end() (first bool) {
+	s.doneOnce.Do(func() {
+		close(s.done)
+		first = true
+	})
+	return first
+}
+
+// ended tells whether Done is closed.
+func (s *Session) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // LastInteraction is when the last commands arrived. Any goroutine may call it.
 func (s *Session) LastInteraction() time.Time { return time.Unix(0, s.lastInteraction.Load()) }
@@ -169,6 +193,7 @@ func (s *Session) advance() (executed int, progress bool) {
 		s.enter(serving, s.server.now())
 		s.parked = false
 		s.server.handler.Resume(s)
+		s.closing = s.closing || s.ended()
 		return 1, true
 	case s.server.isDraining():
 		s.closing = true
@@ -236,12 +261,16 @@ func (s *Session) overdue(now time.Time, limits *Limits) string {
 	// enter stores them in the other order, so that no phase is taken to have lasted as long as an earlier one.
 	phase := s.phase.Load()
 	since := s.phaseSince.Load()
-	if t := limits.IdleTimeout.Load(); t > 0 && phase == reading && now.UnixNano()-since > t {
+	if t := limits.IdleTimeout.Load(); t > 0 && phase == reading && !s.listening.Load() && now.UnixNano()-since > t {
 		return "idle for too long"
 	}
 	since = s.writingSince.Load()
 	if t := limits.WriteTimeout.Load(); t > 0 && since > 0 && now.UnixNano()-since > t {
 		return "does not read its replies"
+	}
+	since = s.overSince.Load()
+	if soft := limits.OutputSoft.Load(); soft > 0 && since > 0 && now.UnixNano()-since > limits.OutputPatience.Load() {
+		return "is over the soft limit of client-output-buffer-limit"
 	}
 	if s.postOverdue(limits) {
 		return errPostLimit.Error()

@@ -19,6 +19,7 @@ type shaKey [2 * sha1.Size]byte
 type script struct {
 	sha     shaKey
 	body    string
+	flags   Flags
 	proto   *lua.FunctionProto
 	helpers []luaparse.Helper
 	loaded  bool // stays until a flush

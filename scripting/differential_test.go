@@ -103,6 +103,55 @@ func snippets(t *testing.T, name string) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n==\n")
 }
 
+// templates reads the scripts of a file of groups, which empty lines separate. A group is a title after #, then lines that are
+// scripts, then sets such as "\tv: 1 | 2", each of which a further indent continues. A script is written once for each combination of the
+// values of the sets whose names it has after a dollar sign. All begin with the functions of helpers.
+func templates(t *testing.T, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scripts []string
+	joined := strings.ReplaceAll(strings.TrimSpace(string(text)), "\n\t  ", " ")
+	for _, group := range strings.Split(joined, "\n\n") {
+		var bodies []string
+		for _, line := range strings.Split(group, "\n")[1:] {
+			if set, ok := strings.CutPrefix(line, "\t"); ok {
+				placeholder, values, _ := strings.Cut(set, ":")
+				bodies = combine(bodies, "$"+placeholder, strings.Split(values, "|"))
+				continue
+			}
+			bodies = append(bodies, line)
+		}
+		for _, body := range bodies {
+			scripts = append(scripts, helpers+body)
+		}
+	}
+	return scripts
+}
+
+func combine(bodies []string, placeholder string, values []string) []string {
+	var out []string
+	for _, body := range bodies {
+		if !strings.Contains(body, placeholder) {
+			out = append(out, body)
+			continue
+		}
+		for _, v := range values {
+			out = append(out, strings.ReplaceAll(body, placeholder, strings.TrimSpace(v)))
+		}
+	}
+	return out
+}
+
+// helpers are hex, which writes a string's bytes in hexadecimal, and show, which writes any value, with the keys of tables in order.
+const helpers = `local function hex(s) return (s:gsub('.', function(c) return ('%02x'):format(c:byte()) end)) end ` +
+	`local function show(v) if type(v) == 'number' then return ('%.17g'):format(v) end ` +
+	`if type(v) == 'string' then return '"' .. hex(v) .. '"' end if type(v) ~= 'table' then return tostring(v) end ` +
+	`local o = {} for k, w in pairs(v) do o[#o + 1] = show(k) .. '=' .. show(w) end ` +
+	`table.sort(o) return '{' .. table.concat(o, ',') .. '}' end `
+
 func clip(s string) string {
 	if len(s) > 300 {
 		return fmt.Sprintf("%s… (%d bytes)", s[:300], len(s))
@@ -117,11 +166,12 @@ func TestAsRedis(t *testing.T) {
 	for proto := 2; proto <= 3; proto++ {
 		redis.do("HELLO", strconv.Itoa(proto))
 		e := New(Options{Logger: slog.New(slog.DiscardHandler)})
-		for _, body := range snippets(t, "differential.txt") {
+		for _, body := range append(snippets(t, "differential.txt"), templates(t, "libraries.txt")...) {
 			redis.do("FLUSHALL")
 			redis.do("SET", "s", "v")
 			redis.do("RPUSH", "l", "a", "b")
 			redis.do("HSET", "h", "f", "v")
+			redis.do("ZADD", "z", "1.5", "a", "inf", "i", "-inf", "m", "1e20", "big")
 			want := redis.do("EVAL", body, "2", "k1", "k2", "a1", "10", "1e2")
 			got, _, err := e.Eval(nil, []byte(body), [][]byte{[]byte("k1"), []byte("k2")},
 				[][]byte{[]byte("a1"), []byte("10"), []byte("1e2")}, newFakeCaller(), proto)

@@ -4,16 +4,17 @@
 // both directions, every error text that a script or its caller can see, and the time limit with BUSY and SCRIPT KILL. It
 // must not know commands, keys, shards or connections: a script's commands go out through Caller.
 //
-// Layout: engine.go is the API; cache.go keeps compiled scripts; state.go is one pooled state and its run; sandbox.go builds the globals; operators.go and
+// Layout: engine.go is the API; cache.go keeps compiled scripts; shebang.go reads their first lines; functions.go has libraries of
+// functions, functions_state.go runs them; state.go is one pooled state and its run; sandbox.go builds the globals; operators.go and
 // describe.go make the virtual machine's operators and error texts those of Lua 5.1; reply.go converts replies; lib_*.go
 // are the libraries, all our own because gopher-lua's differ from Lua 5.1 and cannot be made read-only. A further
-// library is one lib_*.go file and one line in sandbox.go. luaparse is the parser.
+// library is one lib_*.go file and one line in sandbox.go. output.go is the string that a library builds. luaparse is the parser.
 //
 // A library's tables are never handed to scripts: they see empty tables, facades, whose metatables read from the real one and
 // refuse writes. Library functions look through facades, so a script cannot tell.
 //
 // The package starts no goroutines: a script runs on its caller's. Several may run at once, each on its own state. Locks:
-// cache.mu guards the cache, Engine.poolMu the pool and the list of states, state.killMu one state's kill flag;
+// cache.mu guards the cache, Engine.poolMu the pool, the list of states and the change of the libraries, state.killMu one state's kill flag;
 // poolMu is taken before killMu, and cache.mu with neither.
 package scripting
 
@@ -22,7 +23,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,8 +38,17 @@ type Caller interface {
 	// reply. err ends the whole script, which cannot catch it, and is returned by Eval: the transaction must run again, or
 	// something broke. args are valid until Call returns.
 	Call(dst []byte, proto int, args [][]byte) (reply []byte, err error)
+	// Begin comes before the first Call of a run. An error keeps the run from taking place; its text is the reply, with its code.
+	Begin(flags Flags) error
 	// Wrote says whether a command of this run has written; such a script cannot be killed.
 	Wrote() bool
+}
+
+// Permitter is implemented by a Caller that can tell what the script's user may do. Without it everything is permitted.
+type Permitter interface {
+	// Permits says whether a command of that name exists and whether the script's user may carry it out with these
+	// arguments, for redis.acl_check_cmd. args are valid until it returns.
+	Permits(args [][]byte) (known, permitted bool)
 }
 
 // Options configure an Engine. The zero value of a field means its default.
@@ -73,25 +82,32 @@ type Error string
 func (e Error) Error() string { return string(e) }
 
 const (
-	// ErrNotBusy is SCRIPT KILL's answer when no script runs past its limit.
+	// ErrNotBusy is the answer of SCRIPT KILL and FUNCTION KILL when nothing runs past its limit.
 	ErrNotBusy Error = "NOTBUSY No scripts in execution right now."
-	// ErrUnkillable is SCRIPT KILL's answer when the script has written.
+	// ErrUnkillable is their answer when the script or function has written.
 	ErrUnkillable Error = "UNKILLABLE Sorry the script already executed write commands against the dataset. " +
 		"You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
+	// ErrBusyScript is what others are told while a script runs past its limit, as is FUNCTION KILL.
+	ErrBusyScript Error = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	// ErrBusyFunction is the same while a function does.
+	ErrBusyFunction Error = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
 	// ErrNoScript is EVALSHA's answer for a script that is not cached.
 	ErrNoScript Error = "NOSCRIPT No matching script. Please use EVAL."
 )
 
-// Engine compiles, caches and runs scripts. It is safe for concurrent use.
+// Engine compiles, caches and runs scripts, and libraries of functions. It is safe for concurrent use.
 type Engine struct {
-	opts  Options
-	cache cache
+	opts      Options
+	cache     cache
+	libraries atomic.Pointer[Libraries]
+	calls     atomic.Uint64 // of functions
 
 	poolMu sync.Mutex
 	idle   []*state
 	states map[*state]struct{} // idle and running
 
-	late atomic.Int32 // running scripts past their limit
+	late        atomic.Int32 // runs past their limit
+	lateScripts atomic.Int32 // those that are no functions
 }
 
 // setArrayLimit bounds how far an assignment such as t[60000000] = 1 may fill a table; beyond it the index is hashed. The
@@ -124,7 +140,9 @@ func New(opts Options) *Engine {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	return &Engine{opts: opts, cache: newCache(opts.EvalCacheBytes), states: map[*state]struct{}{}}
+	e := &Engine{opts: opts, cache: newCache(opts.EvalCacheBytes), states: map[*state]struct{}{}}
+	e.libraries.Store(new(Libraries))
+	return e
 }
 
 // Load compiles a script and caches it until Flush. The error's text is the reply, with its code.
@@ -214,6 +232,9 @@ func (e *Engine) EvalSHA(dst []byte, sha []byte, keys, args [][]byte, caller Cal
 }
 
 func (e *Engine) run(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) (reply []byte, raised bool, err error) {
+	if err := caller.Begin(s.flags); err != nil {
+		return appendError(dst, err.Error()), false, nil
+	}
 	st := e.take()
 	mark := len(dst)
 	reply, raised, err = st.eval(dst, s, keys, args, caller, proto)
@@ -248,35 +269,51 @@ func (e *Engine) put(st *state) {
 		delete(e.states, st)
 		return
 	}
+	st.forgetLibraries(e.libraries.Load())
 	e.idle = append(e.idle, st)
 }
 
-// Busy says whether a script runs past its time limit, so that other clients get BUSY.
+// Busy says whether a script or a function runs past its time limit, so that other clients get BUSY.
 func (e *Engine) Busy() bool { return e.late.Load() > 0 }
 
-// Kill stops the scripts that run past their limit and have written nothing. It answers ErrNotBusy when there is none
-// past its limit and ErrUnkillable when all that are have written.
-func (e *Engine) Kill() error {
+// BusyError is what they are told: how to kill a script, if there is one, else a function.
+func (e *Engine) BusyError() error {
+	if e.lateScripts.Load() > 0 {
+		return ErrBusyScript
+	}
+	return ErrBusyFunction
+}
+
+// KillScripts stops the scripts that run past their limit and have written nothing. It answers ErrNotBusy when nothing runs
+// past its limit, ErrUnkillable when all that does has written, and ErrBusyFunction when only functions could be stopped.
+func (e *Engine) KillScripts() error { return e.kill(false) }
+
+// KillFunctions is KillScripts for functions.
+func (e *Engine) KillFunctions() error { return e.kill(true) }
+
+func (e *Engine) kill(functions bool) error {
 	e.poolMu.Lock()
 	defer e.poolMu.Unlock()
-	late, killed := false, false
+	var found [verdicts]bool
 	for st := range e.states {
-		wasLate, wasKilled := st.kill()
-		late = late || wasLate
-		killed = killed || wasKilled
+		found[st.kill(functions)] = true
 	}
 	switch {
-	case killed:
+	case found[isKilled]:
 		return nil
-	case late:
+	case found[isUnkillable]:
 		return ErrUnkillable
+	case found[isOther] && functions:
+		return ErrBusyScript
+	case found[isOther]:
+		return ErrBusyFunction
 	}
 	return ErrNotBusy
 }
 
 // compile parses and compiles a script, or answers the reply.
 func compile(key shaKey, body string) (*script, error) {
-	source, err := withoutShebang(body)
+	flags, source, err := scriptFlags(body)
 	if err != nil {
 		return nil, err
 	}
@@ -284,40 +321,7 @@ func compile(key shaKey, body string) (*script, error) {
 	if err != nil {
 		return nil, Error("ERR Error compiling script (new function): " + err.Error())
 	}
-	return &script{sha: key, body: body, proto: proto, helpers: helpers}, nil
-}
-
-// withoutShebang checks a first line such as "#!lua flags=no-writes" and empties it. The flags are accepted and have no effect.
-func withoutShebang(body string) (string, error) {
-	if !strings.HasPrefix(body, "#!") {
-		return body, nil
-	}
-	end := strings.IndexByte(body, '\n')
-	if end < 0 {
-		return "", Error("ERR Invalid script shebang")
-	}
-	words := strings.Fields(body[2:end])
-	if len(words) == 0 || words[0] != "lua" || strings.IndexByte(" \t", body[2]) >= 0 {
-		name := body[:end]
-		if i := strings.IndexAny(name, " \t"); i >= 0 {
-			name = name[:i]
-		}
-		return "", Error("ERR Unexpected engine in script shebang: " + name)
-	}
-	for _, word := range words[1:] {
-		flags, ok := strings.CutPrefix(word, "flags=")
-		if !ok {
-			return "", Error("ERR Unknown lua shebang option: " + word)
-		}
-		for _, flag := range strings.Split(flags, ",") {
-			switch flag {
-			case "", "no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys":
-			default:
-				return "", Error("ERR Unexpected flag in script shebang: " + flag)
-			}
-		}
-	}
-	return body[end:], nil
+	return &script{sha: key, body: body, flags: flags, proto: proto, helpers: helpers}, nil
 }
 
 func compileChunk(body, chunkname string, parse func(src, chunkname string) (luaparse.Chunk, error)) (*lua.FunctionProto, []luaparse.Helper, error) {

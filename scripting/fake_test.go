@@ -1,7 +1,11 @@
 package scripting
 
 import (
+	"cmp"
 	"errors"
+	"maps"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,6 +15,7 @@ type fakeCaller struct {
 	strings map[string]string
 	lists   map[string][]string
 	hashes  map[string][][2]string
+	scores  map[string]float64 // the members of z
 	wrote   bool
 	calls   int
 	hook    func(args []string) error
@@ -21,12 +26,15 @@ func newFakeCaller() *fakeCaller {
 		strings: map[string]string{"s": "v"},
 		lists:   map[string][]string{"l": {"a", "b"}},
 		hashes:  map[string][][2]string{"h": {{"f", "v"}}},
+		scores:  map[string]float64{"a": 1.5, "i": math.Inf(1), "m": math.Inf(-1), "big": 1e20},
 	}
 }
 
 var errRetry = errors.New("the transaction must run again")
 
 const wrongType = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+
+func (f *fakeCaller) Begin(Flags) error { return nil }
 
 func (f *fakeCaller) Wrote() bool { return f.wrote }
 
@@ -42,8 +50,7 @@ func (f *fakeCaller) Call(dst []byte, proto int, raw [][]byte) ([]byte, error) {
 		}
 	}
 	name := strings.ToLower(args[0])
-	arity := map[string]int{"get": 2, "set": 3, "echo": 2, "incr": 2, "lpush": 3, "lrange": 4, "hgetall": 2, "type": 2, "rpop": 2, "sadd": 3, "smembers": 2, "zscore": 3}
-	want, known := arity[name]
+	want, known := fakeArity()[name]
 	switch {
 	case !known:
 		return append(dst, "-ERR Unknown Redis command called from script\r\n"...), nil
@@ -51,6 +58,11 @@ func (f *fakeCaller) Call(dst []byte, proto int, raw [][]byte) ([]byte, error) {
 		return append(dst, "-ERR Wrong number of args calling Redis command from script\r\n"...), nil
 	}
 	return f.known(dst, proto, name, args), nil
+}
+
+func fakeArity() map[string]int {
+	return map[string]int{"get": 2, "set": 3, "echo": 2, "incr": 2, "lpush": 3, "lrange": 4, "hgetall": 2, "type": 2, "rpop": 2, "sadd": 3, "smembers": 2, "zscore": 3,
+		"hget": 3, "zrange": 5}
 }
 
 func (f *fakeCaller) known(dst []byte, proto int, name string, args []string) []byte {
@@ -98,17 +110,16 @@ func (f *fakeCaller) known(dst []byte, proto int, name string, args []string) []
 		}
 		return dst
 	case "zscore":
+		if score, ok := f.scores[args[2]]; ok && args[1] == "z" {
+			return appendDouble(dst, score, proto)
+		}
 		return appendNull(dst, proto)
+	case "zrange":
+		return f.ranked(dst, proto)
+	case "hget":
+		return appendBulk(dst, f.hashes[args[1]][0][1])
 	case "hgetall":
-		kind, n := byte('*'), 2*len(f.hashes[args[1]])
-		if proto == 3 {
-			kind, n = '%', len(f.hashes[args[1]])
-		}
-		dst = appendHeader(dst, kind, n)
-		for _, pair := range f.hashes[args[1]] {
-			dst = appendBulk(appendBulk(dst, pair[0]), pair[1])
-		}
-		return dst
+		return f.fields(dst, proto, args[1])
 	case "sadd":
 		return appendHeader(dst, ':', 1)
 	}
@@ -116,4 +127,40 @@ func (f *fakeCaller) known(dst []byte, proto int, name string, args []string) []
 		return appendHeader(dst, '~', 0)
 	}
 	return appendHeader(dst, '*', 0)
+}
+
+func (f *fakeCaller) fields(dst []byte, proto int, key string) []byte {
+	kind, n := byte('*'), 2*len(f.hashes[key])
+	if proto == 3 {
+		kind, n = '%', len(f.hashes[key])
+	}
+	dst = appendHeader(dst, kind, n)
+	for _, pair := range f.hashes[key] {
+		dst = appendBulk(appendBulk(dst, pair[0]), pair[1])
+	}
+	return dst
+}
+
+// ranked encodes z with its scores, for RESP3 in pairs.
+func (f *fakeCaller) ranked(dst []byte, proto int) []byte {
+	members := slices.SortedFunc(maps.Keys(f.scores), func(a, b string) int { return cmp.Compare(f.scores[a], f.scores[b]) })
+	if proto == 3 {
+		dst = appendHeader(dst, '*', len(members))
+	} else {
+		dst = appendHeader(dst, '*', 2*len(members))
+	}
+	for _, m := range members {
+		if proto == 3 {
+			dst = appendHeader(dst, '*', 2)
+		}
+		dst = appendDouble(appendBulk(dst, m), f.scores[m], proto)
+	}
+	return dst
+}
+
+// Permits knows the commands that Call knows, and permits all but INCR.
+func (f *fakeCaller) Permits(args [][]byte) (known, permitted bool) {
+	name := strings.ToLower(string(args[0]))
+	_, known = fakeArity()[name]
+	return known, name != "incr"
 }

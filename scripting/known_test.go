@@ -10,7 +10,8 @@ func TestKnownDifferences(t *testing.T) {
 		{"return (5 % (1/0)) .. ''", "$1\r\n5\r\n", "$4\r\n-nan\r\n"},
 		{"return #setmetatable({}, {__len = function() return 5 end})", ":5\r\n", ":0\r\n"},
 		{"local t = {1, 2, 3} t[10] = 0 return #t", ":10\r\n", ":3\r\n"},
-		{"return type(rawget(redis, 'acl_check_cmd'))", "$3\r\nnil\r\n", "$8\r\nfunction\r\n"},
+		{"return cjson.encode({b = 1, a = 2})", "$13\r\n{\"b\":1,\"a\":2}\r\n", "$13\r\n{\"a\":2,\"b\":1}\r\n"},
+		{"return type(rawget(_G, '__redis__err__handler'))", "$3\r\nnil\r\n", "$8\r\nfunction\r\n"},
 		{"return (pcall(string.dump, function() end))", "$-1\r\n", ":1\r\n"},
 	} {
 		if got := eval(t, e, c.body); got != c.ours {

@@ -246,16 +246,20 @@ func (st *state) rawSet(L *lua.LState) int {
 	t := checkTable(L, 1)
 	k, v := checkAny(L, 2), checkAny(L, 3)
 	st.writable(L, t)
-	if n, ok := k.(lua.LNumber); k == lua.LNil || (ok && n != n) {
-		what := "nil"
-		if ok {
-			what = "NaN"
-		}
-		throw(L, lua.LString("table index is "+what))
-	}
+	checkKey(L, k)
 	t.RawSet(k, v)
 	L.SetTop(1)
 	return 1
+}
+
+// checkKey refuses the keys that no table can have; the text carries no position, as in Redis.
+func checkKey(L *lua.LState, k lua.LValue) {
+	if n, ok := k.(lua.LNumber); ok && n != n {
+		throw(L, lua.LString("table index is NaN"))
+	}
+	if k == lua.LNil {
+		throw(L, lua.LString("table index is nil"))
+	}
 }
 
 func luaSelect(L *lua.LState) int {

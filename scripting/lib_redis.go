@@ -31,6 +31,7 @@ func (st *state) redisLibrary() map[string]lua.LGFunction {
 		"replicate_commands": func(L *lua.LState) int { L.Push(lua.LTrue); return 1 },
 		"breakpoint":         func(L *lua.LState) int { L.Push(lua.LFalse); return 1 },
 		"debug":              nothing,
+		"acl_check_cmd":      st.aclCheckCmd,
 	}
 }
 
@@ -147,12 +148,16 @@ func (st *state) redisLog(L *lua.LState) int {
 	if n < 2 {
 		return st.fail(L, "redis.log() requires two arguments or more.")
 	}
-	level, ok := toNumber(L.Get(1))
+	number, ok := toNumber(L.Get(1))
 	if !ok {
 		return st.fail(L, "First argument must be a number (log level).")
 	}
-	if level < logDebug || level >= logWarning+1 {
+	level := toInt(number)
+	if level < logDebug || level > logWarning {
 		return st.fail(L, "Invalid debug level.")
+	}
+	if st.repeats() {
+		return 0
 	}
 	var words []string
 	for i := 2; i <= n; i++ {
@@ -161,7 +166,7 @@ func (st *state) redisLog(L *lua.LState) int {
 		}
 	}
 	severity := slog.LevelDebug
-	switch toInt(level) {
+	switch level {
 	case logNotice:
 		severity = slog.LevelInfo
 	case logWarning:
@@ -193,4 +198,20 @@ func (st *state) setRepl(L *lua.LState) int {
 		return st.fail(L, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
+}
+
+func (st *state) aclCheckCmd(L *lua.LState) int {
+	if text, ok := st.collect(L); !ok {
+		return st.fail(L, text)
+	}
+	known, permitted := true, true
+	if p, ok := st.caller.(Permitter); ok {
+		known, permitted = p.Permits(st.callArgs)
+	}
+	clear(st.callArgs)
+	if !known {
+		return st.fail(L, "Invalid command passed to redis.acl_check_cmd()")
+	}
+	L.Push(lua.LBool(permitted))
+	return 1
 }

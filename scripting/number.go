@@ -3,6 +3,7 @@ package scripting
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 
@@ -94,7 +95,11 @@ func toNumber(v lua.LValue) (float64, bool) {
 	case lua.LNumber:
 		return float64(x), true
 	case lua.LString:
-		return luaparse.Number(string(x))
+		text := string(x)
+		if end := strings.IndexByte(text, 0); end >= 0 {
+			text = text[:end] // the reference implementation's strtod stops there
+		}
+		return luaparse.Number(text)
 	}
 	return 0, false
 }

@@ -27,6 +27,7 @@ func (st *state) installOperators() {
 	for _, v := range []lua.LValue{lua.LNil, lua.LTrue, L.NewFunction(indexError), L} {
 		L.SetMetatable(v, plain)
 	}
+	st.null.Metatable = plain
 	// Numbers and strings take part in arithmetic and comparison without help.
 	number := L.NewTable()
 	number.RawSetString("__index", L.NewFunction(indexError))

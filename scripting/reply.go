@@ -2,7 +2,6 @@ package scripting
 
 import (
 	"bytes"
-	"math"
 	"strconv"
 	"strings"
 
@@ -130,12 +129,7 @@ func (st *state) appendTable(dst []byte, t *lua.LTable, proto, depth int) []byte
 }
 
 func appendDouble(dst []byte, v float64, proto int) []byte {
-	text := specialText(v)
-	if !math.IsInf(v, 0) && !math.IsNaN(v) {
-		text = string(appendNumber(nil, v, argumentDigits))
-	} else if math.IsNaN(v) {
-		text = "nan"
-	}
+	text := string(appendNumber(nil, v, argumentDigits))
 	if proto == 3 {
 		return appendLine(append(dst, ','), text)
 	}

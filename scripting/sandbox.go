@@ -14,13 +14,16 @@ const readonlyText = "Attempt to modify a readonly table"
 func (st *state) buildSandbox() {
 	L := st.L
 	st.globals = L.NewTable()
-	refuse := L.NewFunction(func(L *lua.LState) int {
-		raise(L, readonlyText)
-		return 0
-	})
+	refuse := L.NewFunction(refuseWrite)
 	st.library(st.globals, st.baseLibrary())
 	st.globals.RawSetString("_VERSION", lua.LString("Lua 5.1"))
+	st.null = L.NewUserData()
+	st.json = &jsonLibrary{st: st}
 	for name, functions := range map[string]map[string]lua.LGFunction{
+		"bit":       st.bitLibrary(),
+		"cjson":     st.json.functions(),
+		"cmsgpack":  st.msgpackLibrary(),
+		"struct":    st.structLibrary(),
 		"string":    st.stringLibrary(),
 		"table":     st.tableLibrary(),
 		"math":      st.mathLibrary(),
@@ -55,6 +58,11 @@ func (st *state) buildSandbox() {
 	L.Env = globals
 }
 
+func refuseWrite(L *lua.LState) int {
+	raise(L, readonlyText)
+	return 0
+}
+
 func (st *state) library(t *lua.LTable, functions map[string]lua.LGFunction) {
 	for name, fn := range functions {
 		t.RawSetString(name, st.L.NewFunction(fn))
@@ -76,6 +84,15 @@ func (st *state) constants() {
 		set("redis", name, lua.LNumber(v))
 	}
 	set("redis", "REDIS_VERSION", lua.LString("7.0.15"))
+	for name, v := range st.json.constants() {
+		set("cjson", name, v)
+	}
+	for name, v := range map[string]string{
+		"_NAME": "cmsgpack", "_VERSION": "lua-cmsgpack 0.4.0", "_COPYRIGHT": "Copyright (C) 2012, Salvatore Sanfilippo",
+		"_DESCRIPTION": "MessagePack C implementation for Lua",
+	} {
+		set("cmsgpack", name, lua.LString(v))
+	}
 }
 
 // facade makes the empty table through which scripts see a read-only one.
@@ -129,6 +146,8 @@ func (st *state) text(v lua.LValue) string {
 		return numberText(x)
 	case *lua.LState:
 		return fmt.Sprintf("thread: %p", x)
+	case *lua.LUserData: // cjson.null, a null pointer in Redis
+		return "userdata: (nil)"
 	}
 	return v.String()
 }

@@ -120,6 +120,12 @@ func TestRunawayScriptsCanBeKilled(t *testing.T) {
 		"coroutine.wrap(function() while true do end end)()",
 		"while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
 		"while true do redis.call('get', 's') end",
+		"local t = {} for i = 1, 999 do t = {t, t} end return cjson.encode(t)",
+		"return cjson.decode('[' .. ('[],'):rep(1e6) .. '[]]')",
+		"local t = {} for i = 1, 16 do t = {t, t, t, t, t, t, t, t} end return cmsgpack.pack(t)",
+		"return cmsgpack.unpack(('\\221\\0\\15\\66\\64' .. ('\\144'):rep(1e6)))",
+		"return struct.size((' '):rep(1e8))",
+		"while true do bit.band(1, 2) end",
 		"setmetatable({}, {__index = function() while true do end end}).x = nil local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
 	} {
 		clock := &tickingClock{}
@@ -129,7 +135,7 @@ func TestRunawayScriptsCanBeKilled(t *testing.T) {
 			now := clock.now()
 			if e.Busy() && killed != nil {
 				// The clock is read under the state's lock only after the script is known to be late.
-				killed = e.Kill()
+				killed = e.KillScripts()
 			}
 			return now
 		}})
@@ -148,7 +154,7 @@ func TestRunawayScriptsCanBeKilled(t *testing.T) {
 
 func TestKillAnswers(t *testing.T) {
 	e := New(Options{})
-	if err := e.Kill(); err != ErrNotBusy {
+	if err := e.KillScripts(); err != ErrNotBusy {
 		t.Errorf("nothing runs: %v", err)
 	}
 	clock := &tickingClock{}
@@ -157,7 +163,7 @@ func TestKillAnswers(t *testing.T) {
 	e = New(Options{TimeLimit: func() time.Duration { return 5 * time.Millisecond }, Now: func() time.Time {
 		if e.Busy() {
 			asked++
-			answer = e.Kill()
+			answer = e.KillScripts()
 		}
 		return clock.now()
 	}})
@@ -187,7 +193,7 @@ func TestParallelRuns(t *testing.T) {
 		case <-ended: // Kill is repeated until the slowest starter has been late, too.
 			return
 		default:
-			if err := e.Kill(); err != nil && err != ErrNotBusy {
+			if err := e.KillScripts(); err != nil && err != ErrNotBusy {
 				t.Fatal(err)
 			}
 		}

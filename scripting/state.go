@@ -41,12 +41,18 @@ type state struct {
 	realTables map[*lua.LTable]*lua.LTable
 	facades    map[*lua.LTable]*lua.LTable
 	helpers    map[luaparse.Helper]*lua.LFunction
-	textMeta   *lua.LTable       // what getmetatable("") answers
+	textMeta   *lua.LTable    // what getmetatable("") answers
+	null       *lua.LUserData // cjson.null
+	json       *jsonLibrary
 	sources    map[string]string // the names of loaded chunks by how messages shorten them
+	functions  functionWorld
 	tainted    bool
 
 	// The run.
-	caller     Caller
+	caller     Caller    // nil while a library becomes known
+	function   *Function // nil for a script
+	words      [][]byte  // of the command that calls the function
+	loadLimit  time.Duration
 	resp       int // the protocol of command replies, set by redis.setresp
 	random     uint64
 	steps      uint64
@@ -64,10 +70,11 @@ type state struct {
 	keysCache []lua.LValue
 	argvCache []lua.LValue
 
-	killMu sync.Mutex
-	late   bool // past the limit
-	wrote  bool
-	killed bool
+	killMu      sync.Mutex
+	late        bool // past the limit
+	wrote       bool
+	killed      bool
+	lateCommand []string // a copy of words
 }
 
 // errKilled stops a run that SCRIPT KILL has named.
@@ -147,6 +154,9 @@ func (st *state) poll() {
 		return
 	}
 	limit := st.e.opts.TimeLimit()
+	if st.caller == nil {
+		limit = st.loadLimit
+	}
 	if limit <= 0 {
 		return
 	}
@@ -159,26 +169,58 @@ func (st *state) poll() {
 	if !st.late && now.Sub(st.started) < limit {
 		return
 	}
+	if st.caller == nil {
+		st.stopped, st.stop = true, errLoadTimeout
+		return
+	}
 	st.killMu.Lock()
 	defer st.killMu.Unlock()
 	if !st.late {
-		st.late = true
-		st.wrote = st.caller.Wrote()
-		st.e.late.Add(1)
+		st.becomeLate()
 	}
 	if st.killed {
 		st.stopped, st.stop = true, errKilled
 	}
 }
 
-// kill asks the run to stop, if it is late and has not written.
-func (st *state) kill() (late, killed bool) {
+// becomeLate makes the run known as one that is past its limit. killMu is held.
+func (st *state) becomeLate() {
+	st.late = true
+	st.wrote = st.caller.Wrote()
+	st.e.late.Add(1)
+	if st.function == nil {
+		st.e.lateScripts.Add(1)
+	}
+	for _, word := range st.words {
+		st.lateCommand = append(st.lateCommand, string(word))
+	}
+}
+
+// verdict is what came of asking a run to stop.
+type verdict int
+
+const (
+	isNotLate verdict = iota
+	isKilled
+	isUnkillable // it has written
+	isOther      // it is a script rather than a function, or the other way round
+	verdicts
+)
+
+// kill asks the run to stop, if it is late, has not written, and is a function or a script as is said.
+func (st *state) kill(function bool) verdict {
 	st.killMu.Lock()
 	defer st.killMu.Unlock()
-	if st.late && !st.wrote {
-		st.killed = true
+	switch {
+	case !st.late:
+		return isNotLate
+	case st.wrote:
+		return isUnkillable
+	case (st.function != nil) != function:
+		return isOther
 	}
-	return st.late, st.killed
+	st.killed = true
+	return isKilled
 }
 
 // noteCall tells a late run's killer that the run has written. From the kill flag on it may not write any more.
@@ -200,20 +242,26 @@ func (st *state) abort(L *lua.LState, err error) {
 func (st *state) begin(caller Caller) {
 	st.caller, st.resp = caller, 2
 	st.random = randomStart
+	st.json.config = defaultJSON()
 	clear(st.sources)
 	st.steps, st.started = 0, time.Time{}
 	st.nested, st.coroutines = 0, 0
 	st.stopped, st.stop = false, nil
+	st.loadLimit = 0
 }
 
 func (st *state) end() {
 	st.caller = nil
 	if st.late {
 		st.killMu.Lock()
-		st.late, st.wrote, st.killed = false, false, false
+		st.late, st.wrote, st.killed, st.lateCommand = false, false, false, nil
 		st.killMu.Unlock()
 		st.e.late.Add(-1)
+		if st.function == nil {
+			st.e.lateScripts.Add(-1)
+		}
 	}
+	st.function, st.words = nil, nil
 	if cap(st.reply) > keepBytes {
 		st.reply = nil
 	}
@@ -235,17 +283,27 @@ func (st *state) keepScratch(buf []byte) {
 func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) (reply []byte, raised bool, err error) {
 	st.begin(caller)
 	defer st.end()
-	L := st.L
 	st.globals.RawSetString("KEYS", st.arguments(keys, &st.keysCache))
 	st.globals.RawSetString("ARGV", st.arguments(args, &st.argvCache))
-	L.Push(L.NewFunctionFromProto(s.proto))
-	for _, h := range s.helpers {
+	err = st.runChunk(s.proto, s.helpers, 1)
+	return st.finish(dst, err, string(s.sha[:]), proto)
+}
+
+// runChunk runs a compiled text, which leaves so many results on the stack.
+func (st *state) runChunk(proto *lua.FunctionProto, helpers []luaparse.Helper, results int) error {
+	L := st.L
+	L.Push(L.NewFunctionFromProto(proto))
+	for _, h := range helpers {
 		L.Push(st.helpers[h])
 	}
-	err = L.PCall(len(s.helpers), 1, nil)
+	return L.PCall(len(helpers), results, nil)
+}
+
+// finish appends the reply of a run that has left its result on the stack, or that err has ended.
+func (st *state) finish(dst []byte, err error, name string, proto int) (reply []byte, raised bool, stop error) {
 	if err == nil && !st.stopped {
-		dst = st.appendReply(dst, L.Get(-1), proto)
-		L.SetTop(0)
+		dst = st.appendReply(dst, st.L.Get(-1), proto)
+		st.L.SetTop(0)
 		return dst, false, nil
 	}
 	// An error leaves frames, upvalues and registers in a shape that nobody vouches for.
@@ -253,7 +311,7 @@ func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller,
 	if st.stop != nil && st.stop != errKilled {
 		return dst, false, st.stop
 	}
-	return st.appendFailure(dst, s, err), true, nil
+	return st.appendFailure(dst, name, err), true, nil
 }
 
 // arguments makes the table KEYS or ARGV. Consecutive runs often get the same keys, whose values are then used again.
@@ -279,30 +337,36 @@ func (st *state) arguments(values [][]byte, cache *[]lua.LValue) *lua.LTable {
 	return t
 }
 
-// appendFailure encodes the error that ended a script.
-func (st *state) appendFailure(dst []byte, s *script, err error) []byte {
+// failureText is what a client is told of the error that ended a run, but for where it was raised.
+func (st *state) failureText(err error) string {
 	var api *lua.ApiError
 	if !errors.As(err, &api) {
-		return appendError(dst, "ERR "+err.Error())
+		return "ERR " + err.Error()
+	}
+	v := st.errorValue(api)
+	t, ok := v.(*lua.LTable)
+	if !ok {
+		return "ERR " + st.text(v)
+	}
+	if text, ok := toText(t.RawGetString("err")); ok {
+		return text
+	}
+	return "ERR unknown error"
+}
+
+// appendFailure encodes the error that ended a script or function of that name.
+func (st *state) appendFailure(dst []byte, name string, err error) []byte {
+	message := st.failureText(err)
+	var api *lua.ApiError
+	if !errors.As(err, &api) {
+		return appendError(dst, message)
 	}
 	source, line := st.raisedAt(api.StackTrace)
-	message := ""
-	switch v := st.errorValue(api).(type) {
-	case *lua.LTable:
-		text, ok := toText(v.RawGetString("err"))
-		if !ok {
-			text = "ERR unknown error"
-		}
-		message = text
-	default:
-		message = "ERR " + st.text(v)
-	}
 	if st.stop == errKilled {
 		message = killedText
 	}
-	message += " script: " + string(s.sha[:])
 	if source != "" {
-		message += ", on " + source + ":" + line + "."
+		message += " script: " + name + ", on " + source + ":" + line + "."
 	}
 	return appendError(dst, message)
 }

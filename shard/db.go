@@ -35,6 +35,9 @@ func (d DB) at(ordinal int, key []byte) (*Shard, *object, error) {
 		return nil, nil, err
 	}
 	o, err := s.lookup(d.tx.nowMs, d.n, key)
+	if d.tx.counting && err == nil {
+		d.tx.countLookup(s, key, o)
+	}
 	return s, o, err
 }
 
@@ -164,6 +167,9 @@ func (d DB) Set(key, val []byte, expireAtMs int64) error {
 		return ErrWrongType
 	}
 	if o.kind != KindString {
+		if o.kind == KindNone {
+			s.noteNew(o)
+		}
 		if err := s.remove(o); err != nil {
 			return err
 		}
@@ -246,6 +252,9 @@ func (h *handle) writable(element []byte) (*Shard, *object, error) {
 	}
 	if o.kind == KindNone {
 		s.create(o, h.kind)
+		if !h.partitioned {
+			s.noteNew(o)
+		}
 	}
 	return s, o, nil
 }

@@ -8,12 +8,13 @@
 //
 //	row.go       the rows of a store, byte by byte
 //	object.go    what a shard knows of a key; cache.go keeps such objects
-//	list.go …    the typed collections: List, Hash, Set, ZSet; db.go, rename.go, swapdb.go, walk.go: keys and databases
+//	list.go …    the typed collections: List, Hash, Set, ZSet, Stream; db.go, rename.go, swapdb.go, walk.go: keys and databases
 //	merge.go     partitioned sorted sets, walked as one
-//	tx.go        Tx: locks, commit, abort; watch.go: WATCH
+//	tx.go        Tx: locks, commit, abort; watch.go: WATCH; note.go: what a commit tells
 //	shard.go     what one shard does in a transaction
 //	log*.go      the commit log
 //	janitor.go   expiry and clearing in the background
+//	stats.go     what is counted for INFO, and saving on demand
 //	store.go     opening, replay, trimming, closing; format.go: what the data directory consists of
 //
 // # Locks
@@ -24,8 +25,8 @@
 //
 // # Goroutines
 //
-// For each shard a janitor, for the store a trimmer of the log, for the log a ticker. Close stops them. One that runs
-// Options.Fatal when the store fails.
+// For each shard a janitor, for the store a trimmer of the log, which saves as well, for the log a ticker. Close stops them.
+// One that runs Options.Fatal when the store fails.
 //
 // # Errors
 //

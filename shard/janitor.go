@@ -177,7 +177,7 @@ func (s *Shard) clean(tx *Tx) (again time.Duration, err error) {
 	if s.graves || more {
 		return time.Millisecond, nil
 	}
-	if s.nextDeadlineMs == math.MaxInt64 {
+	if s.nextDeadlineMs == math.MaxInt64 || s.store.lazyExpiry.Load() {
 		return time.Hour, nil
 	}
 	// The earliest deadline can be further away than a Duration reaches.
@@ -187,7 +187,7 @@ func (s *Shard) clean(tx *Tx) (again time.Duration, err error) {
 
 // expire removes up to expireBatch keys whose deadline has passed, and finds the next deadline.
 func (s *Shard) expire(nowMs int64) (more bool, err error) {
-	if s.nextDeadlineMs > nowMs {
+	if s.nextDeadlineMs > nowMs || s.store.lazyExpiry.Load() {
 		return false, nil
 	}
 	var due [][]byte

@@ -144,7 +144,7 @@ func (o *object) settle() {
 	case o.zset != nil:
 		o.zset.settle()
 	case o.stream != nil:
-		o.stream.settle()
+		o.stream.settle(o)
 	}
 }
 

@@ -105,7 +105,7 @@ func (o *object) dropElements() {
 	case o.zset != nil:
 		o.zset.shrink()
 	case o.stream != nil:
-		o.stream.shrink()
+		o.stream.shrink(o)
 	}
 }
 

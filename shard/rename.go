@@ -40,6 +40,7 @@ func (s *Shard) rename(o, do *object) error {
 		s.count(do.db, 1)
 	}
 	s.setDeadline(do, at)
+	s.noteNew(do)
 	return nil
 }
 

@@ -32,6 +32,7 @@ type Shard struct {
 	nextDeadlineMs int64
 	expiredToMs    int64
 	graves         bool
+	stats          Stats
 	watches        map[watchKey][]*Watch
 	queues         map[waitKey]*waitQueue
 
@@ -42,13 +43,16 @@ type Shard struct {
 
 	// The transaction in progress.
 
+	tx         *Tx // that holds mu
 	batch      *pebble.Batch
 	dirty      []*object
 	before     shardState // the state to return to on abort; valid while touched
 	touched    bool
+	expired    int64         // keys that it has removed since their deadline had passed
 	tooBig     bool          // the batch has reached maxTransaction
 	ranged     bool          // the batch deletes ranges
 	ready      []*waitQueue  // made ready by the commit that is being applied
+	awaited    bool          // somebody waits for a key that was changed
 	wiped      bool          // a database was emptied: aborting has to forget the whole cache
 	overlay    *pebble.Batch // an indexed copy of batch, for iterators; see reader
 	overlayLen int
@@ -150,6 +154,9 @@ func (s *Shard) modify(o *object) {
 			o.turn = s.store.turns.Add(1)
 		}
 	}
+	if len(s.queues) > 0 && !s.awaited {
+		s.awaited = s.isAwaited(o)
+	}
 }
 
 // lookup returns the object of the key, decoded from its row unless it is cached. A key whose deadline has
@@ -166,6 +173,8 @@ func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
 		if err := s.remove(o); err != nil {
 			return nil, err
 		}
+		s.expired++
+		s.noteOf(NoteExpired, "expired", o)
 	}
 	return o, nil
 }
@@ -416,6 +425,7 @@ func (s *Shard) apply(pos uint64) error {
 		return err
 	}
 	s.lastPos = pos
+	s.stats.Expired += s.expired
 	for _, o := range s.dirty {
 		o.dirty = false
 		o.settle()
@@ -460,5 +470,5 @@ func (s *Shard) endBatch() {
 	s.batch.Reset()
 	clear(s.dirty)
 	s.dirty = s.dirty[:0]
-	s.touched, s.wiped, s.tooBig, s.ranged = false, false, false, false
+	s.touched, s.awaited, s.wiped, s.tooBig, s.ranged, s.expired = false, false, false, false, false, 0
 }

@@ -92,9 +92,13 @@ type Store struct {
 	cache      *pebble.Cache
 	fileCache  *pebble.FileCache
 	failure    atomic.Pointer[error]
-	stageBytes int           // rows of a shard that fill a stage
-	turns      atomic.Uint64 // see object.turn
-	flushed    chan struct{} // tells the trimmer that a shard was flushed or a log segment closed; capacity 1
+	stageBytes int              // rows of a shard that fill a stage
+	turns      atomic.Uint64    // see object.turn
+	flushed    chan struct{}    // tells the trimmer that a shard was flushed or a log segment closed; capacity 1
+	saves      chan func(error) // asks the trimmer for a Save; capacity 1
+	noted      atomic.Uint32    // the classes of keyspace events that are wanted
+	listener   atomic.Pointer[func(pos uint64, notes []Note)]
+	lazyExpiry atomic.Bool // keys expire when they are looked up only
 	stop       chan struct{}
 	goroutines sync.WaitGroup // the trimmer and the shards' janitors, ended by stop
 }
@@ -104,7 +108,8 @@ type Store struct {
 func Open(opts Options) (_ *Store, err error) {
 	st := &Store{
 		opts: opts, fs: opts.FS, clock: opts.Clock, placer: opts.Placer, logger: opts.Logger,
-		stageBytes: stageBytes, flushed: make(chan struct{}, 1), stop: make(chan struct{}),
+		stageBytes: stageBytes, flushed: make(chan struct{}, 1), saves: make(chan func(error), 1),
+		stop: make(chan struct{}),
 	}
 	if st.fs == nil {
 		st.fs = vfs.Default
@@ -376,13 +381,16 @@ func (st *Store) nudgeTrimmer() {
 	}
 }
 
-// trimLoop deletes log files that no shard needs any more, and flushes shards when the log grows too long.
+// trimLoop deletes log files that no shard needs any more, and flushes shards when the log grows too long or SaveSoon asks.
 func (st *Store) trimLoop() {
 	for {
 		select {
 		case <-st.stop:
 			return
 		case <-st.flushed:
+		case done := <-st.saves:
+			done(st.Save())
+			continue
 		}
 		if err := st.trim(); err != nil {
 			st.logger.Error("log not trimmed", "err", err)
@@ -439,13 +447,14 @@ func (st *Store) Close() error {
 	err := st.log.failed()
 	errs = append(errs, err)
 	if err == nil {
-		errs = append(errs, st.flushAll(), st.trim())
+		errs = append(errs, st.flushAll(nil), st.trim())
 	}
 	return errors.Join(append(errs, st.release())...)
 }
 
-// flushAll writes everything that is committed into tables.
-func (st *Store) flushAll() (err error) {
+// flushAll writes everything that is committed into tables. Flushes that fail are tried again and again, so giving up ends the
+// waiting.
+func (st *Store) flushAll(giveUp <-chan struct{}) (err error) {
 	var begun []<-chan struct{}
 	for _, s := range st.shards {
 		ended, failed := s.beginFlush()
@@ -456,7 +465,11 @@ func (st *Store) flushAll() (err error) {
 		begun = append(begun, ended)
 	}
 	for _, ended := range begun {
-		<-ended
+		select {
+		case <-ended:
+		case <-giveUp:
+			return errors.Join(err, errClosing)
+		}
 	}
 	return err
 }

@@ -27,7 +27,8 @@ func (d DB) Stream(key []byte) (Stream, error) {
 // is old goes from the front:
 //
 //   - tail holds every entry after the id tailAfter. Writers add to it, and readers that keep up read nothing else.
-//   - head holds ids of the first entries, without a gap; a trim takes them from there. It is empty while tail holds all.
+//   - head holds ids of the first entries, without a gap; a trim takes them from there. It is empty while tail holds all, and
+//     gets the ids of what tail drops then, so that a stream whose length is bounded is trimmed without reading.
 //   - the groups are loaded when one is asked for: see streamGroup, which reads ahead on its own.
 //
 // first is the low mark: no iterator begins before it, so that none steps over the tombstones of what was trimmed.
@@ -66,6 +67,7 @@ const (
 	streamWindowBytes   = 64 << 10 // a tail that grew beyond this is cut to half of it after the commit
 	streamWindowItems   = 128      // entries that a window is filled with
 	streamHeadItems     = 256      // ids that head is filled with
+	maxStreamHead       = 4 << 10  // ids that head takes from tail
 )
 
 func (w *streamWindow) push(e streamEntry) {
@@ -121,16 +123,20 @@ func (b *streamBody) whole() bool { return b.tailAfter.IsZero() }
 // covers tells whether tail holds every entry from id on.
 func (b *streamBody) covers(id StreamID) bool { return b.whole() || b.tailAfter.Less(id) }
 
-// cutTail shortens tail to so many bytes.
-func (b *streamBody) cutTail(bytes int) {
+// cutTail shortens tail to so many bytes. The ids go to head if that ends where tail begins.
+func (b *streamBody) cutTail(o *object, bytes int) {
+	joined := int64(b.head.Len()+b.tail.Len()) == o.count
 	for b.tail.bytes > bytes {
 		b.tailAfter = b.tail.popFront().id
+		if joined = joined && b.head.Len() < maxStreamHead; joined {
+			b.head.PushBack(b.tailAfter)
+		}
 	}
 }
 
-func (b *streamBody) settle() {
+func (b *streamBody) settle(o *object) {
 	if b.tail.bytes > streamWindowBytes {
-		b.cutTail(streamWindowBytes / 2)
+		b.cutTail(o, streamWindowBytes/2)
 	}
 	b.gone = nil
 	for _, g := range b.touched {
@@ -141,8 +147,8 @@ func (b *streamBody) settle() {
 }
 
 // shrink forgets all that can be read again.
-func (b *streamBody) shrink() {
-	b.cutTail(0)
+func (b *streamBody) shrink(o *object) {
+	b.cutTail(o, 0)
 	b.head = deque.Deque[StreamID]{}
 	b.groups, b.groupBytes = nil, 0
 }
@@ -210,7 +216,8 @@ func (st Stream) Info() StreamInfo {
 		return StreamInfo{}
 	}
 	b := st.o.stream
-	return StreamInfo{Length: st.o.count, First: b.first, Last: b.last, MaxDeleted: b.maxDeleted, EntriesAdded: b.added, Groups: b.groupCount}
+	return StreamInfo{Length: st.o.count, First: b.first, Last: b.last, MaxDeleted: b.maxDeleted, EntriesAdded: b.added,
+		Groups: b.groupCount}
 }
 
 // Last is the last id that was ever given, zero if there was none.
@@ -223,10 +230,7 @@ func (st Stream) Last() StreamID {
 
 // Create makes an empty stream unless there is one.
 func (st Stream) Create() error {
-	_, o, err := st.writable(nil)
-	if err == nil {
-		o.stream.news = true
-	}
+	_, _, err := st.writable(nil)
 	return err
 }
 

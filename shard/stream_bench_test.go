@@ -45,44 +45,46 @@ func BenchmarkStream(b *testing.B) {
 		}},
 	}
 	for _, bench := range ops {
-		b.Run(bench.name, func(b *testing.B) {
-			opts := testOptions(vfs.Default, 1, clock.System())
-			opts.Dir, opts.Fsync = b.TempDir(), FsyncEverySec
-			opts.CacheBytes, opts.BlockCache, opts.MemtableBytes = 32<<20, 128<<20, 16<<20
-			opts.LogSegment, opts.LogMax = 64<<20, 512<<20
-			st, err := Open(opts)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer closeTest(b, st)
-			tx := st.NewTx()
-			transaction := func(fn func(s Stream) error) {
-				tx.Begin(st.All())
-				s, err := tx.DB(0).Stream([]byte("stream"))
-				if err == nil {
-					err = fn(s)
-				}
-				if err == nil {
-					err = tx.Commit()
-				}
-				if pos := tx.End(); err == nil {
-					err = st.Wait(pos)
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-			transaction(func(s Stream) error {
-				if err := s.Create(); err != nil {
-					return err
-				}
-				_, err := s.CreateGroup([]byte("g"), StreamID{}, 0)
-				return err
-			})
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				transaction(func(s Stream) error { return bench.op(s, i) })
-			}
-		})
+		b.Run(bench.name, func(b *testing.B) { benchmarkOnStream(b, bench.op) })
+	}
+}
+
+func benchmarkOnStream(b *testing.B, op func(s Stream, i int) error) {
+	opts := testOptions(vfs.Default, 1, clock.System())
+	opts.Dir, opts.Fsync = b.TempDir(), FsyncEverySec
+	opts.CacheBytes, opts.BlockCache, opts.MemtableBytes = 32<<20, 128<<20, 16<<20
+	opts.LogSegment, opts.LogMax = 64<<20, 512<<20
+	st, err := Open(opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer closeTest(b, st)
+	tx := st.NewTx()
+	transaction := func(fn func(s Stream) error) {
+		tx.Begin(st.All())
+		s, err := tx.DB(0).Stream([]byte("stream"))
+		if err == nil {
+			err = fn(s)
+		}
+		if err == nil {
+			err = tx.Commit()
+		}
+		if pos := tx.End(); err == nil {
+			err = st.Wait(pos)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	transaction(func(s Stream) error {
+		if err := s.Create(); err != nil {
+			return err
+		}
+		_, err := s.CreateGroup([]byte("g"), StreamID{}, 0)
+		return err
+	})
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		transaction(func(s Stream) error { return op(s, i) })
 	}
 }

@@ -270,7 +270,8 @@ func value(fields *Fields) string {
 }
 
 func (m *streamMachine) checkInfo(t *rapid.T, st Stream, v *modelStream) {
-	want := StreamInfo{Length: int64(len(v.entries)), Last: v.last, MaxDeleted: v.maxDeleted, EntriesAdded: int64(v.added), Groups: len(v.groups)}
+	want := StreamInfo{Length: int64(len(v.entries)), Last: v.last, MaxDeleted: v.maxDeleted, EntriesAdded: int64(v.added),
+		Groups: len(v.groups)}
 	if len(v.entries) > 0 {
 		want.First = v.entries[0].id
 	}

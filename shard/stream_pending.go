@@ -267,7 +267,8 @@ func (g Group) eachRow(from, to StreamID, fn func(Pending) bool) error {
 func (g Group) eachOwned(c *streamConsumer, from, to StreamID, fn func(Pending) bool) error {
 	s, left := g.s, c.pending
 	start := laterID(from, g.g.lowMark())
-	it, err := s.iterate(s.reader(g.o), appendOwnedKey(nil, g.g.id, c.number, start), append(appendOwnedKey(nil, g.g.id, c.number, to), 0))
+	end := append(appendOwnedKey(nil, g.g.id, c.number, to), 0)
+	it, err := s.iterate(s.reader(g.o), appendOwnedKey(nil, g.g.id, c.number, start), end)
 	if err != nil {
 		return err
 	}

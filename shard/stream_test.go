@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -270,4 +271,113 @@ func TestStreamTrimColdly(t *testing.T) {
 		}
 		closeTest(t, st)
 	}
+}
+
+// TestStreamBounded: a stream of a bounded length is trimmed without a look at the store, though tail does not hold all.
+func TestStreamBounded(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.CacheBytes = 64 << 20
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	const length = 1000
+	for i := range uint64(3 * length) {
+		onStream(t, st, "s", func(s Stream) error {
+			if err := s.Add(StreamID{Ms: i + 1}, [][]byte{make([]byte, 100)}); err != nil {
+				return err
+			}
+			if b := s.o.stream; int64(b.known(s.o)) != s.o.count || i == length && b.whole() {
+				t.Fatalf("%d of %d ids are known", b.known(s.o), s.o.count)
+			}
+			n, err := s.Trim(StreamTrim{MaxLen: length})
+			if first := max(int64(i)+2-length, 1); s.Info().First.Ms != uint64(first) || n > 1 {
+				t.Fatalf("the first is %v after %d were trimmed, want %d-0", s.Info().First, n, first)
+			}
+			return err
+		})
+	}
+}
+
+// TestStreamCutBehindUnknown: what tail drops is not taken for the first entries where older ones were never read.
+func TestStreamCutBehindUnknown(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.CacheBytes = 64 << 20
+	st := openTest(t, opts)
+	defer func() { closeTest(t, st) }()
+	onStream(t, st, "s", func(s Stream) error { return addEntries(s, 5) })
+	closeTest(t, st)
+	st = openTest(t, opts)
+	onStream(t, st, "s", func(s Stream) error {
+		for id := range uint64(5) {
+			if err := s.Add(StreamID{Ms: 6 + id}, [][]byte{make([]byte, streamWindowBytes)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	onStream(t, st, "s", func(s Stream) error {
+		n, err := s.Trim(StreamTrim{MaxLen: 8})
+		if first := s.Info().First.Ms; n != 2 || first != 3 {
+			t.Errorf("%d trimmed, the first is %d-0 now; want 2 and 3-0", n, first)
+		}
+		return err
+	})
+}
+
+// TestStreamSetBack: ids that are given a second time are found, whatever was known of the entries that had them first.
+func TestStreamSetBack(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.CacheBytes = 64 << 20
+	st := openTest(t, opts)
+	defer func() { closeTest(t, st) }()
+	const again = 5
+	group := func(s Stream) Group {
+		g, ok, err := s.Group([]byte("g"))
+		if err != nil || !ok {
+			t.Fatalf("group: %t, %v", ok, err)
+		}
+		return g
+	}
+	onStream(t, st, "s", func(s Stream) error {
+		if err := addEntries(s, again); err != nil {
+			return err
+		}
+		_, err := s.CreateGroup([]byte("g"), StreamID{}, 0)
+		return err
+	})
+	closeTest(t, st)
+	st = openTest(t, opts) // so that the tail is empty
+	onStream(t, st, "s", func(s Stream) error { _, err := group(s).HasNew(); return err })
+	onStream(t, st, "s", func(s Stream) error { _, err := s.Delete(StreamID{Ms: again}); return err })
+	check := func(s Stream) error {
+		found := ""
+		err := s.Range(StreamID{}, LastStreamID(), false, func(id StreamID, _ Fields) bool {
+			found += fmt.Sprint(id.Ms)
+			return true
+		})
+		if found != "12345" {
+			t.Errorf("found %s", found)
+		}
+		return err
+	}
+	onStream(t, st, "s", func(s Stream) error {
+		s.SetLast(StreamID{Ms: again - 1})
+		return errors.Join(addEntries(s, 1), check(s))
+	})
+	onStream(t, st, "s", check)
+	onStream(t, st, "s", func(s Stream) error { // push what was added out of the tail
+		return s.Add(StreamID{Ms: again + 1}, [][]byte{make([]byte, 2*streamWindowBytes)})
+	})
+	onStream(t, st, "s", func(s Stream) error {
+		g := group(s)
+		c, _, err := g.See([]byte("c"), 1)
+		if err != nil {
+			return err
+		}
+		found := ""
+		err = g.Deliver(c, 0, true, 1, func(id StreamID, _ Fields) { found += fmt.Sprint(id.Ms) })
+		if found != "123456" {
+			t.Errorf("delivered %s", found)
+		}
+		return err
+	})
 }

@@ -29,7 +29,7 @@ func waitFor(t *testing.T, st *Store, group string, after StreamID, keys ...stri
 	r.w.SetRivals(group)
 	tx := st.NewTx()
 	tx.Begin(st.All())
-	waits, err := tx.Block(r.w)
+	waits, err := block(tx, r.w)
 	tx.End()
 	if err != nil || !waits {
 		t.Fatalf("waits %t, err %v; want it to wait", waits, err)
@@ -109,9 +109,11 @@ func TestStreamWaiting(t *testing.T) {
 		}
 		return errors.Join(useGroup(s, "g", 0), useGroup(s, "h", 0))
 	})
-	readers := []*reader{waitFor(t, st, "", StreamID{Ms: 2}, "s"), waitFor(t, st, "", StreamID{Ms: 2}, "s"), waitFor(t, st, "", StreamID{Ms: 3}, "other", "s")}
-	first, second, third := waitFor(t, st, "g", StreamID{}, "s"), waitFor(t, st, "g", StreamID{}, "s"), waitFor(t, st, "g", StreamID{}, "s")
-	alone := waitFor(t, st, "h", StreamID{}, "s")
+	readers := []*reader{waitFor(t, st, "", StreamID{Ms: 2}, "s"), waitFor(t, st, "", StreamID{Ms: 2}, "s"),
+		waitFor(t, st, "", StreamID{Ms: 3}, "other", "s")}
+	consumer := func(group string) *reader { return waitFor(t, st, group, StreamID{}, "s") }
+	first, second, third := consumer("g"), consumer("g"), consumer("g")
+	alone := consumer("h")
 	onStream(t, st, "s", func(s Stream) error { return addEntries(s, 1) })
 	readers[0].wantOver("2 ", nil)
 	readers[1].wantOver("2 ", nil)

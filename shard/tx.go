@@ -32,6 +32,14 @@ type Tx struct {
 	parts  []logPart
 	frame  logScratch
 	ready  []*waitQueue // what the Commit in progress has to serve
+
+	notes     []Note // of what is not committed yet
+	noteBuf   []byte // their bytes
+	noteBytes int
+
+	counting bool  // see CountLookups
+	counted  *byte // the argument that was counted last
+	ignored  *byte // the argument that is not counted
 }
 
 // NewTx returns a transaction that holds nothing yet.
@@ -40,8 +48,9 @@ func (st *Store) NewTx() *Tx { return &Tx{store: st, top: -1} }
 // Begin locks the shards, in the order of their ordinals, and fixes the transaction's time.
 func (tx *Tx) Begin(shards Mask) {
 	for n := shards.next(0); n >= 0; n = shards.next(n + 1) {
-		tx.store.shards[n].mu.Lock()
-		tx.top = n
+		s := tx.store.shards[n]
+		s.mu.Lock()
+		s.tx, tx.top = tx, n
 	}
 	tx.locked = shards
 	tx.nowMs = tx.store.clock.NowMs()
@@ -67,6 +76,7 @@ func (tx *Tx) shard(ordinal int) (*Shard, error) {
 		tx.wanted.Add(ordinal)
 		return nil, ErrConflict
 	}
+	s.tx = tx
 	tx.locked.Add(ordinal)
 	return s, nil
 }
@@ -86,6 +96,10 @@ func (tx *Tx) Commit() error {
 // commit is Commit without the service.
 func (tx *Tx) commit() error {
 	tx.parts = tx.parts[:0]
+	if tx.noteBytes > maxTransaction {
+		tx.Abort()
+		return ErrTooBig
+	}
 	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
 		s := tx.store.shards[n]
 		if !s.touched {
@@ -98,6 +112,7 @@ func (tx *Tx) commit() error {
 		}
 	}
 	if len(tx.parts) == 0 {
+		tx.tellNotes()
 		return nil
 	}
 	pos, err := tx.store.log.append(tx.parts, &tx.frame)
@@ -111,6 +126,7 @@ func (tx *Tx) commit() error {
 		}
 	}
 	tx.gatherReady()
+	tx.tellNotes()
 	return nil
 }
 
@@ -126,6 +142,7 @@ func (tx *Tx) Dirty() bool {
 
 // Abort drops everything that the transaction changed since Begin or the last Commit. The locks stay.
 func (tx *Tx) Abort() {
+	tx.dropNotes()
 	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
 		tx.store.shards[n].abort()
 	}
@@ -134,6 +151,7 @@ func (tx *Tx) Abort() {
 // End drops what was not committed and unlocks. It returns the log position behind everything that the
 // transaction wrote or could have read: no reply may leave before Store.Wait has returned for it.
 func (tx *Tx) End() (pos uint64) {
+	tx.dropNotes()
 	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
 		s := tx.store.shards[n]
 		s.abort()

@@ -21,8 +21,8 @@ import (
 //	handed    its try needs the lock of a shard that its server could not get without the risk of a deadlock, or a try
 //	          that came to nothing was missed elsewhere. The owner serves the waiter's queues itself, with all locks that
 //	          are needed. Until then nobody who stands behind it is served, or else it would lose its place
-//	finished  served, failed or withdrawn. It may still stand in queues whose lock was not at hand; the owner takes it out
-//	          of them, unless a server meets it before
+//	finished  served, failed or cancelled. It may still stand in queues whose lock was not at hand; the owner takes it
+//	          out of them, unless a server meets it before
 //
 // Nothing is lost: whenever no locks are held, a key with a value either has no waiters of its kind, or has one that is
 // handed and whose owner will serve the queue, or all of them have seen the value and it did not suffice.
@@ -31,6 +31,8 @@ import (
 // so that a try which is not served, or fails, has changed nothing; the exception is ErrConflict, after which the transaction
 // is rolled back, and the try has to take back what it wrote elsewhere. It runs on the goroutine of whoever made the key
 // ready, while the owner waits: the owner touches nothing that the try does until Resume or Withdraw says that it is over.
+// Any other error ends the waiting; it is how a try says, too, that nobody is there any more to be served, so that neither
+// the next in the queue nor the waiter's rivals are passed over for it.
 type Try func(tx *Tx, key []byte) (served bool, err error)
 
 // Waiter is one execution of a blocking command.
@@ -52,7 +54,8 @@ type Waiter struct {
 	mu      sync.Mutex
 	state   waitState
 	missed  bool // a server on another shard has met the waiter while it was claimed
-	leaving bool // the owner gives up as soon as the claim ends
+	leaving bool // it is to end with the claim
+	heldUp  bool // it was cancelled while handed, so its queues have to be served when it leaves
 	wanted  Mask // the shards to hold when the owner serves
 	handed  int  // how often the waiter was handed to its owner
 	served  bool
@@ -107,27 +110,12 @@ type waitEntry struct {
 	prev, next *waitEntry
 }
 
-// Try makes one pass over the waiter's keys, in their order, and stops at the first that serves it. It is what a blocking
-// command does where it may not block.
-func (tx *Tx) Try(w *Waiter) (served bool, err error) {
-	for _, key := range w.keys {
-		if served, err = w.try(tx, key); served || err != nil {
-			break
-		}
-	}
-	return served, err
-}
-
-// Block tries, and registers the waiter if there is nothing for it. What the transaction has changed before is then
-// committed. When Block says that the waiter waits, Resume or Withdraw will say when it is over; else the command
-// is done, and committed like any other.
-func (tx *Tx) Block(w *Waiter) (waits bool, err error) {
-	served, err := tx.Try(w)
-	if served || err != nil {
-		return false, err
-	}
+// Block registers the waiter, which is to have been tried at all of its keys with the locks that the transaction holds. What
+// the transaction has changed before is then committed. Resume or Withdraw will say when the waiter is over, unless there
+// is an error.
+func (tx *Tx) Block(w *Waiter) error {
 	if err := tx.place(w); err != nil {
-		return false, err
+		return err
 	}
 	// The waiter is registered before the commit, which can serve others, and these can leave something at its keys.
 	for i := range w.entries {
@@ -137,9 +125,9 @@ func (tx *Tx) Block(w *Waiter) (waits bool, err error) {
 	if err := tx.Commit(); err != nil {
 		w.finish(false, 0, err)
 		tx.dequeue(w)
-		return false, err
+		return err
 	}
-	return true, nil
+	return nil
 }
 
 // place finds and locks the shards of the waiter's keys.
@@ -215,6 +203,27 @@ func (tx *Tx) dequeue(w *Waiter) {
 			e.remove()
 		}
 	}
+}
+
+// Awaited tells whether the transaction has changed, since the last commit, something that somebody waits for. A commit may
+// serve them.
+func (tx *Tx) Awaited() bool {
+	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
+		if s := tx.store.shards[n]; s.awaited || s.wiped && len(s.queues) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isAwaited tells whether somebody waits for the object's key, whatever for: its kind may change yet.
+func (s *Shard) isAwaited(o *object) bool {
+	for _, kind := range [...]Kind{KindList, KindZSet, KindStream} {
+		if s.queues[waitKey{o.db, kind, o.key}] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // noteReady is called for an object that a commit has changed, when the shard has queues. Streams are special: they change
@@ -329,7 +338,7 @@ func (tx *Tx) serve(e *waitEntry) (goOn bool) {
 	case !served && err == nil:
 		goOn = w.release()
 	default:
-		w.finish(err == nil, tx.position(), err)
+		w.finish(err == nil, tx.Position(), err)
 		goOn = true
 	}
 	if w.isFinished() {
@@ -338,8 +347,8 @@ func (tx *Tx) serve(e *waitEntry) (goOn bool) {
 	return goOn
 }
 
-// position is the log position behind everything that the transaction has committed or could have read so far.
-func (tx *Tx) position() (pos uint64) {
+// Position is the log position behind everything that the transaction has committed or could have read so far.
+func (tx *Tx) Position() (pos uint64) {
 	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
 		pos = max(pos, tx.store.shards[n].lastPos)
 	}
@@ -410,36 +419,49 @@ func (w *Waiter) finishLocked(served bool, pos uint64, err error) {
 // Resume goes on with a waiter whose owner was woken, and tells whether it is over. If not, the owner waits on. tx is idle,
 // and lent for the time of the call.
 func (w *Waiter) Resume(tx *Tx) (over bool) {
-	switch w.current() {
-	case waitHanded:
+	if w.current() == waitHanded {
 		w.serveSelf(tx)
-		if !w.isFinished() {
-			return false
-		}
-	case waitFinished:
-	case waitWaiting, waitClaimed:
-		return false // the wake was for something that is done
 	}
-	w.leave(tx, false)
+	if !w.isFinished() {
+		return false // handed no more, or the wake was for something that is done
+	}
+	w.leave(tx)
 	return true
 }
 
-// Withdraw ends the waiting for the owner's reasons: its time is up, or its client gone. It tells whether the waiter is over,
-// which may still mean that it was served just before; if not, it is in the course of being tried, and the owner is woken
-// soon to see how that has ended. tx is idle, and lent for the time of the call.
+// Withdraw is Cancel and Resume in one, for the owner. If the waiter is not over, it is in the course of being tried, and the
+// owner is woken soon to see how that has ended.
 func (w *Waiter) Withdraw(tx *Tx) (over bool) {
 	w.mu.Lock()
-	found := w.state
-	if found == waitClaimed {
-		w.leaving = true
-	} else {
-		w.state = waitFinished
-	}
+	w.cancelLocked()
 	w.mu.Unlock()
-	if found == waitClaimed {
-		return false
+	return w.Resume(tx)
+}
+
+// Cancel ends the waiting of a waiter that waits: nothing will be served to it any more, and its owner is woken. It tells
+// whether it has done so. Otherwise the waiter has been served, or is being tried at this moment; should that come to
+// nothing, it is over all the same. Any goroutine may call it, also with locks held.
+func (w *Waiter) Cancel() (ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ended = w.cancelLocked(); ended {
+		w.wake()
 	}
-	w.leave(tx, found == waitHanded)
+	return ended
+}
+
+func (w *Waiter) cancelLocked() (ended bool) {
+	switch w.state {
+	case waitClaimed:
+		w.leaving = true
+		return false
+	case waitFinished:
+		return false
+	case waitHanded:
+		w.heldUp = true
+	case waitWaiting:
+	}
+	w.state = waitFinished
 	return true
 }
 
@@ -467,20 +489,22 @@ func (w *Waiter) serveSelf(tx *Tx) {
 	tx.Begin(shards)
 	defer tx.End()
 	w.mu.Lock()
-	w.state = waitWaiting
+	if w.state == waitHanded { // and not cancelled meanwhile
+		w.state = waitWaiting
+	}
 	w.mu.Unlock()
 	tx.addReady(w)
 	tx.serveReady()
 }
 
 // leave takes a finished waiter out of the queues that it still stands in, and serves them if it has held them up.
-func (w *Waiter) leave(tx *Tx, resume bool) {
+func (w *Waiter) leave(tx *Tx) {
 	if len(w.entries) == 1 && w.served {
 		return // its server has held the only lock there is
 	}
 	tx.Begin(w.shards)
 	defer tx.End()
-	if resume {
+	if w.heldUp {
 		tx.addReady(w)
 	}
 	tx.dequeue(w)

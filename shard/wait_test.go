@@ -92,13 +92,24 @@ func (p *popper) pop(tx *Tx, key []byte) (bool, error) {
 func (p *popper) block() *popper {
 	p.t.Helper()
 	p.tx.Begin(p.st.All())
-	waits, err := p.tx.Block(p.w)
+	waits, err := block(p.tx, p.w)
 	p.tx.End()
 	if err != nil || !waits {
 		p.t.Fatalf("waits %t, err %v; want it to wait", waits, err)
 	}
 	p.await()
 	return p
+}
+
+// block is what a command does: it tries each of the keys, and registers the waiter if there is nothing for it.
+func block(tx *Tx, w *Waiter) (waits bool, err error) {
+	for _, key := range w.keys {
+		if served, err := w.try(tx, key); served || err != nil {
+			return false, err
+		}
+	}
+	err = tx.Block(w)
+	return err == nil, err
 }
 
 func (p *popper) await() {
@@ -236,7 +247,7 @@ func TestWaitFirstComeFirstServed(t *testing.T) {
 	}
 	p := newPopper(t, st, "", "b", "a")
 	change(t, st, st.All(), func(tx *Tx, _ DB) error {
-		waits, err := tx.Block(p.w)
+		waits, err := block(tx, p.w)
 		if waits || p.got != "a=5" {
 			t.Errorf("waits %t, got %q; want what is there", waits, p.got)
 		}
@@ -382,7 +393,7 @@ func TestWaitConflict(t *testing.T) {
 			src, dst := keyOn(st, 2, "src"), keyOn(st, 1, "dst")
 			mover := newPopper(t, st, dst, src)
 			mover.tx.Begin(st.All())
-			if waits, err := mover.tx.Block(mover.w); !waits || err != nil {
+			if waits, err := block(mover.tx, mover.w); !waits || err != nil {
 				t.Fatal(waits, err)
 			}
 			mover.tx.End()
@@ -508,7 +519,7 @@ func TestWaitMetAfterItsEnd(t *testing.T) {
 	x, y := keyOn(st, 0, "x"), keyOn(st, 1, "y")
 	p := newPopper(t, st, "", x, y)
 	p.tx.Begin(st.All())
-	if waits, err := p.tx.Block(p.w); !waits || err != nil {
+	if waits, err := block(p.tx, p.w); !waits || err != nil {
 		t.Fatal(waits, err)
 	}
 	p.tx.End()
@@ -674,7 +685,7 @@ func popOnce(p *popper, st *Store, impatient bool) {
 	mask := shardOf(st, string(p.w.keys[0]))
 	for {
 		p.tx.Begin(mask)
-		waits, err := p.tx.Block(p.w)
+		waits, err := block(p.tx, p.w)
 		if err == nil && !waits {
 			err = p.tx.Commit()
 		}
@@ -721,7 +732,7 @@ func TestWaitPipelined(t *testing.T) {
 		if err := pushTo(d, "src", "1"); err != nil {
 			return err
 		}
-		waits, err := tx.Block(p.w)
+		waits, err := block(tx, p.w)
 		if !waits {
 			t.Error("does not wait")
 		}

@@ -215,7 +215,7 @@ var (
 func families() []family {
 	return []family{
 		serverFamily(), keysFamily(), stringsFamily(), listsFamily(), hashesFamily(), setsFamily(), zsetsFamily(),
-		namesFamily(), transactionsFamily(), scriptsFamily(), sortFamily(), dumpFamily(), streamsFamily(),
+		namesFamily(), transactionsFamily(), scriptsFamily(), functionsFamily(), sortFamily(), dumpFamily(), streamsFamily(),
 		bitmapsFamily(), hyperLogLogFamily(), growingHyperLogLogFamily(), geoFamily(), algebraFamily(),
 		partitioned(hashesFamily(), "codeq:tasks", "codeq:results", "h1"),
 		partitioned(zsetsFamily(), "codeq:tasks:ttl", "codeq:tasks:ttl", "z1"),

@@ -22,6 +22,11 @@ func setLimits(limits *resp.Limits, c *config.Config) {
 	limits.MaxBulkLen.Store(c.ProtoMaxBulkLen)
 	limits.MaxQueryBuffer.Store(c.ClientQueryBufferLimit)
 	limits.MaxOutputBuffer.Store(c.ClientOutputBufferLimit.Normal.Hard)
+	limits.OutputSoft.Store(c.ClientOutputBufferLimit.Normal.Soft)
+	limits.OutputPatience.Store(int64(c.ClientOutputBufferLimit.Normal.SoftTime))
+	limits.PostHard.Store(c.ClientOutputBufferLimit.PubSub.Hard)
+	limits.PostSoft.Store(c.ClientOutputBufferLimit.PubSub.Soft)
+	limits.PostPatience.Store(int64(c.ClientOutputBufferLimit.PubSub.SoftTime))
 	limits.IdleTimeout.Store(int64(c.Timeout))
 	limits.TCPKeepAlive.Store(int64(c.TCPKeepAlive))
 }

@@ -36,8 +36,7 @@ func WriteReference(w io.Writer, commands []Command) error {
 
 // writeEntry writes to a bufio.Writer, which keeps the first error for Flush.
 func writeEntry(out *bufio.Writer, c *Command) {
-	title := strings.ToUpper(strings.ReplaceAll(c.Name, "|", " "))
-	fmt.Fprintf(out, "\n### %s\n\n```\n%s\n```\n\n%s\n\n", title, c.Usage(), c.Summary)
+	fmt.Fprintf(out, "\n### %s\n\n```\n%s\n```\n\n%s\n\n", title(c.Name), c.Usage(), c.Summary)
 	fmt.Fprintf(out, "- Since: %s\n- Complexity: %s\n", c.Since, c.Complexity)
 	if flags := c.EffectiveFlags().Names(); len(flags) > 0 {
 		fmt.Fprintf(out, "- Flags: %s\n", strings.Join(flags, ", "))
@@ -49,6 +48,9 @@ func writeEntry(out *bufio.Writer, c *Command) {
 			fmt.Fprintf(out, ": use %s", c.ReplacedBy)
 		}
 		fmt.Fprintln(out, ".")
+	}
+	if c.Differs != "" {
+		fmt.Fprintf(out, "- Differs from Redis: %s\n", c.Differs)
 	}
 	for _, change := range c.History {
 		fmt.Fprintf(out, "- %s: %s\n", change.Version, change.What)

@@ -36,7 +36,10 @@ type Command struct {
 	Since      string
 	Complexity string
 	// Summary is one sentence in our own words, with a full stop.
-	Summary         string
+	Summary string
+	// Differs says, in sentences, how the command differs from that of Redis 7.0: what docs/compatibility.md tells of it. What
+	// holds for all commands stands there. Empty: it does not differ.
+	Differs         string
 	Hints           []string // tips to clients, in Redis' words: "nondeterministic_output"
 	DocFlags        DocFlags
 	DeprecatedSince string

@@ -91,6 +91,8 @@ func (c *Command) checkTexts(p *problemList) {
 	p.when(!isVersion(c.Since), "since %q is not a version", c.Since)
 	p.when(c.Summary == "", "has no summary")
 	p.when(c.Summary != "" && !strings.HasSuffix(c.Summary, "."), "the summary lacks its full stop")
+	p.when(c.Differs != "" && !strings.HasSuffix(c.Differs, "."), "what differs lacks its full stop")
+	p.when(strings.ContainsAny(c.Differs, "|\n"), "what differs would break a row of a table")
 	p.when(c.Complexity == "" && !c.IsContainer(), "has no complexity")
 	deprecated := c.DocFlags&Deprecated != 0
 	p.when(deprecated != (c.DeprecatedSince != ""), "the Deprecated flag and DeprecatedSince go together")

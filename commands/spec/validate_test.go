@@ -36,6 +36,8 @@ func TestValidate(t *testing.T) {
 		{"not a version", func(c *Command) { c.Since = "1.0.x" }},
 		{"no summary", func(c *Command) { c.Summary = "" }},
 		{"full stop", func(c *Command) { c.Summary = "Does x" }},
+		{"differs lacks its", func(c *Command) { c.Differs = "It does not" }},
+		{"break a row", func(c *Command) { c.Differs = "a|b." }},
 		{"no complexity", func(c *Command) { c.Complexity = "" }},
 		{"go together", func(c *Command) { c.DocFlags = Deprecated }},
 		{"go together", func(c *Command) { c.DeprecatedSince = "7.0.0" }},

@@ -1,7 +1,8 @@
-// Command generate writes the documents that follow from declarations: docs/commands.md from those of the commands,
-// docs/configuration.md and config.yaml.example from those of the settings. It runs from the module's root.
+// Command generate writes the documents that follow from declarations: docs/commands.md and docs/compatibility.md from those of
+// the commands, docs/configuration.md and config.yaml.example from those of the settings. It runs from the module's root.
 //
-// It must not know what the documents say. It starts no goroutines and has no locks.
+// It must not know what the documents say, but for the part of docs/compatibility.md that no declaration can say, which is in
+// compatibility.md. It starts no goroutines and has no locks.
 package main
 
 import (
@@ -32,6 +33,7 @@ type document struct {
 func documents() []document {
 	return []document{
 		{"docs/commands.md", func(w io.Writer) error { return spec.WriteReference(w, commands.Declarations()) }},
+		{"docs/compatibility.md", writeCompatibility},
 		{"docs/configuration.md", config.WriteReference},
 		{"config.yaml.example", config.WriteExample},
 	}

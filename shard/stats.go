@@ -1,0 +1,81 @@
+package shard
+
+import (
+	"errors"
+	"unsafe"
+)
+
+// errClosing ends a Save that the store's end has overtaken.
+var errClosing = errors.New("shard: not saved: the store is being closed")
+
+// Stats are what a store counts from its start on.
+type Stats struct {
+	Expired int64 // keys that were removed since their deadline had passed
+	Hits    int64 // lookups of keys that were there, as far as Tx.CountLookups has them counted
+	Misses  int64 // the same, of keys that were not
+}
+
+// Stats adds up what the shards have counted. The transaction has to hold all of them.
+func (tx *Tx) Stats() (sum Stats) {
+	for _, s := range tx.store.shards {
+		sum.Expired += s.stats.Expired
+		sum.Hits += s.stats.Hits
+		sum.Misses += s.stats.Misses
+	}
+	return sum
+}
+
+// CountLookups says whether the keys that are looked up from now on count as hits and misses, which Redis counts for commands
+// that read. A key that one argument names counts once, however often it is looked up in a row; a partitioned one by its first
+// fragment that is.
+func (tx *Tx) CountLookups(on bool) { tx.counting, tx.counted, tx.ignored = on, nil, nil }
+
+// IgnoreLookups leaves one argument out of what CountLookups has counted.
+func (tx *Tx) IgnoreLookups(key []byte) { tx.ignored = unsafe.SliceData(key) }
+
+// countLookup counts the lookup of a key, known by its place in memory, which yielded the object.
+func (tx *Tx) countLookup(s *Shard, key []byte, o *object) {
+	argument := unsafe.SliceData(key)
+	if argument == tx.counted || argument == tx.ignored {
+		return
+	}
+	tx.counted = argument
+	if o.kind == KindNone {
+		s.stats.Misses++
+		s.noteOf(NoteKeyMiss, "keymiss", o)
+	} else {
+		s.stats.Hits++
+	}
+}
+
+// SetActiveExpiry says whether keys whose deadline has passed are removed in the background. Otherwise they are gone for
+// everybody all the same, but take up space, and count in DB.Size, until they are looked up.
+func (st *Store) SetActiveExpiry(on bool) {
+	st.lazyExpiry.Store(!on)
+	if !on {
+		return
+	}
+	for _, s := range st.shards {
+		s.wakeJanitor()
+	}
+}
+
+// Save makes all that is committed durable, without waiting for the next fsync that the policy brings, and writes it into
+// tables, so that a start has nothing of it to replay; then it deletes the files of the log that no shard needs any more. The
+// caller must hold no locks.
+func (st *Store) Save() error {
+	if err := st.Err(); err != nil {
+		return err
+	}
+	if err := st.log.sync(); err != nil {
+		return err
+	}
+	if err := st.flushAll(st.stop); err != nil {
+		return err
+	}
+	return st.trim()
+}
+
+// SaveSoon has the trimmer call Save, and then done with its error, unless the store is closed before. It is called again only
+// when that has happened.
+func (st *Store) SaveSoon(done func(error)) { st.saves <- done }
