@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -16,6 +17,7 @@ import (
 const (
 	expireBatch   = 200     // keys that one round removes
 	expireBytes   = 4 << 20 // length of their names after which it removes no further one
+	walkBatch     = 2000    // keys of a dead keyspace that one round looks at
 	clearBatch    = 500     // rows that one round clears one by one
 	clearBytes    = 1 << 20 // length of their keys after which it clears no further one
 	buryDirect    = 128     // elements up to which a collection's rows are deleted with the key
@@ -171,7 +173,7 @@ func (s *Shard) clean(tx *Tx) (again time.Duration, err error) {
 		}
 	}
 	if err != nil {
-		s.nextDeadlineMs, s.expiredToMs, s.graves = 0, 0, true // what was found may have been undone
+		s.nextDeadlineMs, s.expiredToMs, s.graves, s.walked = 0, 0, true, nil // what was found may have been undone
 		return time.Second, err
 	}
 	if s.graves || more {
@@ -291,7 +293,9 @@ func (s *Shard) clearGraves() error {
 	return err
 }
 
-// clearKeyspace removes metadata rows of a dead keyspace, turning its collections into dead ones.
+// clearKeyspace walks a part of a dead keyspace, turning its collections into dead ones. When it has come to the end, one
+// range deletion removes all metadata rows. How far it has come is kept in memory: a walk that begins anew buries the same
+// collections again, which does no harm.
 func (s *Shard) clearKeyspace() (cleared bool, err error) {
 	graves, err := s.iterate(s.db, []byte{rowDeadKeyspace}, []byte{rowDeadKeyspace + 1})
 	if err != nil {
@@ -305,25 +309,30 @@ func (s *Shard) clearKeyspace() (cleared bool, err error) {
 		return false, err
 	}
 	start := append([]byte{rowMeta}, grave[1:]...)
-	it, err := s.iterate(s.db, start, upperBound(start))
+	end, from := upperBound(start), start
+	if bytes.HasPrefix(s.walked, start) {
+		from = s.walked
+	}
+	it, err := s.iterate(s.db, from, end)
 	if err != nil {
 		return false, err
 	}
-	n, bytes := 0, 0
 	ok := it.First()
-	for ; ok && n < clearBatch && bytes <= clearBytes; ok = it.Next() {
+	for n := 0; ok && n < walkBatch && s.batch.Len() < clearBytes; ok = it.Next() {
 		n++
-		bytes += len(it.Key())
 		var o object
 		if err := o.decode(it.Value()); err == nil && o.kind != KindString {
 			s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), o.id)
 			s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(o.kind)}, uint64(o.count)))
 		}
-		s.delete(it.Key())
 	}
-	if !ok {
-		s.delete(grave)
+	if ok {
+		s.walked = append(s.walked[:0], it.Key()...)
+		return true, s.finish(it)
 	}
+	s.walked = s.walked[:0]
+	s.deleteRange(start, end)
+	s.delete(grave)
 	return true, s.finish(it)
 }
 

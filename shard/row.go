@@ -53,7 +53,8 @@ const (
 const (
 	elementPrefixLen  = 1 + 8
 	hashLen           = 4
-	metaPrefixLen     = 1 + 4 + hashLen
+	spacePrefixLen    = 1 + 4
+	metaPrefixLen     = spacePrefixLen + hashLen
 	deadlinePrefixLen = 1 + 8 + 4
 )
 

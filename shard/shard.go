@@ -32,6 +32,7 @@ type Shard struct {
 	nextDeadlineMs int64
 	expiredToMs    int64
 	graves         bool
+	walked         []byte // the metadata row where the janitor's walk over a dead keyspace goes on
 	stats          Stats
 	watches        map[watchKey][]*Watch
 	queues         map[waitKey]*waitQueue

@@ -64,17 +64,17 @@ func (g *stage) reset() {
 	g.rows, g.data, g.groups = g.rows[:0], g.data[:0], [len(g.groups)]uint64{}
 }
 
-// groupOf is the part of a key that names the collection, which is what iterators keep to, if the key is of a row that
-// belongs to one.
-func groupOf(key []byte) ([]byte, bool) {
-	if len(key) < elementPrefixLen {
-		return nil, false
-	}
+// groupOf is the part of a key that names the collection or the keyspace that the row belongs to, or else the kind of row. It
+// is what iterators keep to.
+func groupOf(key []byte) []byte {
+	n := 1
 	switch key[0] {
 	case rowElement, rowScore, rowGroup, rowConsumer:
-		return key[:elementPrefixLen], true
+		n = elementPrefixLen
+	case rowMeta:
+		n = spacePrefixLen
 	}
-	return nil, false
+	return key[:min(n, len(key))]
 }
 
 // put stages a row in the place of an older one of the same key.
@@ -98,10 +98,8 @@ func (g *stage) add(at int, hash uint64, key []byte) {
 	g.rows = append(g.rows, stagedRow{hash: hash, key: uint32(len(g.data)), keyLen: uint32(len(key)), val: uint32(len(g.data) + len(key))})
 	g.data = append(g.data, key...)
 	g.slots[at] = uint32(len(g.rows))
-	if group, ok := groupOf(key); ok {
-		bit := xxhash.Sum64(group) % stageGroups
-		g.groups[bit/64] |= 1 << (bit % 64)
-	}
+	bit := xxhash.Sum64(groupOf(key)) % stageGroups
+	g.groups[bit/64] |= 1 << (bit % 64)
 }
 
 // find returns the slot of the key, or the free one where it belongs.
@@ -158,8 +156,8 @@ func (g *stage) mayHave(start, end []byte) bool {
 	if g == nil || len(g.rows) == 0 {
 		return false
 	}
-	group, ok := groupOf(start)
-	if !ok || !isWithin(group, end) {
+	group := groupOf(start)
+	if !isWithin(group, end) {
 		return true
 	}
 	bit := xxhash.Sum64(group) % stageGroups

@@ -142,7 +142,6 @@ func TestSave(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := st.log.size()
 	if err := st.Save(); err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +151,9 @@ func TestSave(t *testing.T) {
 			t.Errorf("shard %s has commit %d in its tables (%v), want %d", s.name, n, err, s.state.number)
 		}
 	}
-	if after := st.log.size(); after > opts.LogSegment || after >= before {
-		t.Errorf("the log has %d bytes, before the save it had %d", after, before)
+	// The commits take more than a segment.
+	if after := st.log.size(); after > opts.LogSegment {
+		t.Errorf("the log has %d bytes after the save, want one segment of %d at most", after, opts.LogSegment)
 	}
 	if err := commitBoth(st, tx, 1001); err != nil {
 		t.Fatal(err)
