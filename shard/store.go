@@ -250,7 +250,7 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 		DisableWAL:                  true,
 		MemTableSize:                uint64(st.opts.MemtableBytes),
 		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       8,
+		L0CompactionThreshold:       20,
 		L0StopWritesThreshold:       64,
 		LBaseMaxBytes:               64 << 20,
 		MaxOpenFiles:                fileCacheSize,
