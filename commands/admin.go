@@ -20,7 +20,7 @@ func serverCommands() []Command {
 			Differs: "Fields that have no counterpart are left out. `errorstats` tells 128 codes apart. The error of " +
 				"a command in a script that fails by it counts for the script as well. The rates per second are those " +
 				"between two INFOs that are at least a second apart. A partitioned key counts as a hit or miss by the " +
-				"shard that is looked at first.",
+				"shard that is looked at first. XREAD and XREADGROUP of one key count one lookup (Redis: two).",
 			Summary: "Returns information and statistics about the server.",
 			Flags:   spec.Loading | spec.Stale, ACL: spec.CatDangerous,
 			Hints: []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"}},

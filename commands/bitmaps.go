@@ -43,12 +43,16 @@ func bitmapCommands() []Command {
 			Keys:    spec.Keys{spec.KeyAt(2, spec.OW|spec.Update), spec.KeysFrom(3, spec.RO|spec.Access)}}, Run: bitop, Reads: true},
 		{Command: spec.Command{Name: "bitfield", Syntax: "BITFIELD key [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment>> [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment>> ...]]",
 			Group: spec.Bitmap, Since: "3.2.0", Complexity: "O(M) with M the number of operations, and the length of the string if one of them writes",
+			Differs: "A call whose writes all FAIL, but that makes the string longer, is a change for WATCH. SAT SET of a value " +
+				"near -2^63 to a signed type under 64 bits stores the least number; Redis overflows and stores the " +
+				"greatest. `#n` is refused where its product with the width overflows.",
 			Summary: "Reads, sets and adds to integers of any width that lie in a string.",
 			Flags:   spec.Write | spec.DenyOOM,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update | spec.VariableFlags)}, GetKeys: spec.BitfieldKeys},
 			Run: bitfield(false)},
 		{Command: spec.Command{Name: "bitfield_ro", Syntax: "BITFIELD_RO key [GET encoding offset [GET encoding offset ...]]",
 			Group: spec.Bitmap, Since: "6.0.0", Complexity: "O(M) with M the number of operations",
+			Differs: "`#n` is refused where its product with the width overflows.",
 			Summary: "Reads integers of any width that lie in a string.",
 			Flags:   spec.ReadOnly | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)}}, Run: bitfield(true)},

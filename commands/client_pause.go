@@ -18,6 +18,8 @@ func clientPauseCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "client|pause", Syntax: "CLIENT PAUSE timeout:integer [WRITE | ALL]",
 			Group: spec.Connection, Since: "2.9.50", Complexity: "O(1)",
+			Differs: "A time that ends beyond what a clock can show is a pause (Redis: none). WRITE does not keep expired keys " +
+				"from being removed.",
 			Summary: "Holds the commands of all clients, or those that write, for some milliseconds.", Flags: admin},
 			Run: clientPauseCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "client|unpause", Syntax: "CLIENT UNPAUSE",

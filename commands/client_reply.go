@@ -12,6 +12,7 @@ func clientReplyCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "client|reply", Syntax: "CLIENT REPLY <ON | OFF | SKIP>",
 			Group: spec.Connection, Since: "3.2.0", Complexity: "O(1)",
+			Differs: "OFF within a transaction keeps back the whole reply to EXEC (Redis: what comes behind OFF).",
 			Summary: "Says whether the server replies to the connection's commands, or not to the next one.", Flags: own},
 			Run: clientReplyCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "client|caching", Syntax: "CLIENT CACHING <YES | NO>",
@@ -25,7 +26,7 @@ func clientReplyCommands() []Command {
 		{Command: spec.Command{Name: "client|tracking",
 			Syntax: "CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
 			Group:  spec.Connection, Since: "6.0.0", Complexity: "O(1)",
-			Differs: "Can't be turned on.",
+			Differs: "ON is refused.",
 			Summary: "Turns tracking off; it can't be turned on.", Flags: own},
 			Run: clientTrackingCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "client|trackinginfo", Syntax: "CLIENT TRACKINGINFO",

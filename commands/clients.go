@@ -58,6 +58,7 @@ func clientCommands() []Command {
 			Run: clientSetNameCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "client|unblock", Syntax: "CLIENT UNBLOCK client-id [TIMEOUT | ERROR]",
 			Group: spec.Connection, Since: "5.0.0", Complexity: "O(log N) where N is the number of connections",
+			Differs: "Does nothing for a client whose command a pause holds; Redis replies for that command, or crashes.",
 			Summary: "Ends the waiting of a blocked client.", Flags: admin},
 			Run: clientUnblockCommand, Scope: scopeSession},
 	}

@@ -20,18 +20,27 @@ func functionCommands() []Command {
 	const running = "Depends on the function that is executed."
 	keys := func(flags spec.KeyFlags) spec.Keys { return spec.Keys{spec.CountedKeys(2, flags)} }
 	const flags = spec.NoScript | spec.Stale | spec.SkipMonitor | spec.NoMandatoryKeys
-	allShards := []string{"request_policy:all_shards", "response_policy:all_succeeded"}
-	return []Command{
+	return append([]Command{
 		{Command: spec.Command{Name: "fcall", Syntax: "FCALL function numkeys [key [key ...]] [arg [arg ...]]",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: running,
+			Differs: "The local variables of a library exist once for each Lua machine in the pool, and are lost when a call " +
+				"fails on it: what a function keeps in them is a cache. Each call begins with random numbers of its own " +
+				"(Redis: where the last call has stopped).",
 			Summary: "Calls a function.",
 			Flags:   flags, Keys: keys(spec.RW | spec.Access | spec.Update)},
 			Run: fcallCommand, Scope: scopeOwn},
 		{Command: spec.Command{Name: "fcall_ro", Syntax: "FCALL_RO function numkeys [key [key ...]] [arg [arg ...]]",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: running,
+			Differs: "As FCALL.",
 			Summary: "Calls a function that does not write.",
 			Flags:   flags | spec.ReadOnly, Keys: keys(spec.RO | spec.Access)},
 			Run: fcallCommand, Scope: scopeOwn},
+	}, libraryCommands()...)
+}
+
+func libraryCommands() []Command {
+	allShards := []string{"request_policy:all_shards", "response_policy:all_succeeded"}
+	return []Command{
 		{Command: spec.Command{Name: "function",
 			Group: spec.Scripting, Since: "7.0.0",
 			Summary: "Groups the commands on functions and their libraries."}},
@@ -57,6 +66,7 @@ func functionCommands() []Command {
 			Run: helpCommand},
 		{Command: spec.Command{Name: "function|kill", Syntax: "FUNCTION KILL",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: "O(1)",
+			Differs: "Several functions may run past their limit at once: stops all that have written nothing.",
 			Summary: "Stops functions that run past their time limit and have written nothing.",
 			Flags:   spec.NoScript | spec.AllowBusy,
 			Hints:   []string{"request_policy:all_shards", "response_policy:one_succeeded"}},
@@ -73,11 +83,14 @@ func functionCommands() []Command {
 			Run: functionLoadCommand},
 		{Command: spec.Command{Name: "function|restore", Syntax: "FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: "O(N) where N is the number of libraries in the payload",
+			Differs: "Takes payload versions up to 12 (Redis 7.0: 10). Refuses a text that is cut short, where Redis reads on " +
+				"into the checksum.",
 			Summary: "Makes the libraries that FUNCTION DUMP has returned.",
 			Flags:   spec.Write | spec.DenyOOM | spec.NoScript, Hints: allShards},
 			Run: functionRestoreCommand},
 		{Command: spec.Command{Name: "function|stats", Syntax: "FUNCTION STATS",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: "O(1)",
+			Differs: "Several functions may run past their limit at once: tells of the one that has run for longest.",
 			Summary: "Tells which function runs past its time limit, and how many functions there are.",
 			Flags:   spec.NoScript | spec.AllowBusy,
 			Hints:   []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"}},

@@ -36,6 +36,7 @@ func hyperLogLogCommands() []Command {
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Insert), spec.KeysFrom(2, spec.RO|spec.Access)}}, Run: pfmerge, Reads: true},
 		{Command: spec.Command{Name: "pfdebug", Syntax: "PFDEBUG subcommand key",
 			Group: spec.HyperLogLog, Since: "2.8.9", Complexity: "O(1)",
+			Differs: "GETREG and TODENSE of a sparse value are changes for WATCH.",
 			Summary: "Shows how a HyperLogLog is represented: GETREG, DECODE and ENCODING, or changes it: TODENSE.",
 			Flags:   spec.Write | spec.DenyOOM | spec.Admin,
 			Keys:    spec.Keys{spec.KeyAt(2, spec.RW|spec.Access)}, DocFlags: spec.SysCmd}, Run: pfdebug},

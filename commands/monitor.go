@@ -19,6 +19,7 @@ func monitorCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "monitor", Syntax: "MONITOR",
 			Group: spec.Server, Since: "1.0.0", Complexity: "O(1), and for every command of anybody O(N) where N is its length",
+			Differs: "A monitor falls under the limits of the class pubsub in `client-output-buffer-limit` (Redis: normal).",
 			Summary: "Shows all commands that the server carries out.",
 			Flags:   spec.Admin | spec.NoScript | spec.Loading | spec.Stale},
 			Run: monitorCommand, Scope: scopeSession},

@@ -78,6 +78,7 @@ func scriptCommands() []Command {
 			Run: helpCommand},
 		{Command: spec.Command{Name: "script|kill", Syntax: "SCRIPT KILL",
 			Group: spec.Scripting, Since: "2.6.0", Complexity: "O(1)",
+			Differs: "Several scripts may run past their limit at once: stops all that have written nothing.",
 			Summary: "Stops scripts that run past their time limit and have written nothing.",
 			Flags:   spec.NoScript | spec.AllowBusy,
 			Hints:   []string{"request_policy:all_shards", "response_policy:one_succeeded"}},
@@ -139,7 +140,8 @@ func (s *Server) loadScripts() error {
 	})
 }
 
-// scriptRun is the run of a script, or of a function, in its session. It implements scripting.Caller.
+// scriptRun is the run of a script, or of a function, in its session. It implements scripting.Caller and
+// scripting.Permitter.
 type scriptRun struct {
 	session  *session
 	call     Call        // of the command that the script issues
@@ -196,6 +198,12 @@ func (r *scriptRun) Begin(flags scripting.Flags) error {
 
 // Wrote tells whether a command of the script may have written.
 func (r *scriptRun) Wrote() bool { return r.wrote }
+
+// Permits tells whether there is such a command. There is one user, who may do everything.
+func (r *scriptRun) Permits(args [][]byte) (known, permitted bool) {
+	cmd, _ := r.session.server.table.Resolve(args)
+	return cmd != nil, true
+}
 
 // admit finds the command and checks whether a script may issue it. The error is the reply.
 func (r *scriptRun) admit(args [][]byte) (*Command, error) {

@@ -51,6 +51,20 @@ func TestScriptCommands(t *testing.T) {
 	c.want("$1 1", "EVAL_RO return%20redis.call('get',KEYS[1]) 1 str")
 }
 
+// TestPermits asks whether the script's user may carry out a command, of those that there are.
+func TestPermits(t *testing.T) {
+	c := startServer(t).client()
+	for _, words := range []string{"'get'", "'SET','k','v'", "'script'", "'script','exists'"} {
+		c.want(":1", "EVAL return%20redis.acl_check_cmd("+words+") 0")
+	}
+	for _, words := range []string{"'nosuch'", "'script','nosuch'"} {
+		got := c.send("EVAL return%20redis.acl_check_cmd(" + words + ") 0")
+		if !strings.HasPrefix(got, "-ERR Invalid command passed to redis.acl_check_cmd() script: ") {
+			t.Errorf("%s: %s", words, got)
+		}
+	}
+}
+
 // TestScriptUndone checks what is left of a script that fails, alone, between others and within EXEC.
 func TestScriptUndone(t *testing.T) {
 	const fails = "EVAL redis.call('set',KEYS[1],'script');redis.call('hlen',KEYS[1]) 1 a"

@@ -16,6 +16,7 @@ func streamCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "xadd", Syntax: "XADD key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
 			Group: spec.Stream, Since: "5.0.0", Complexity: "O(1), or O(N) with N the entries that are trimmed",
+			Differs: "Trims as XTRIM does.",
 			Summary: "Adds an entry to a stream, which is created if it is missing.",
 			Flags:   spec.Write | spec.DenyOOM | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)},
@@ -42,6 +43,8 @@ func streamCommands() []Command {
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Delete)}}, Run: xdel},
 		{Command: spec.Command{Name: "xtrim", Syntax: "XTRIM key <<MAXLEN | MINID> [= | ~] threshold [LIMIT count]>",
 			Group: spec.Stream, Since: "5.0.0", Complexity: "O(N) with N the entries removed",
+			Differs: "`~` removes blocks of 100 entries, or all entries where all may go, but not more than LIMIT, which is " +
+				"10,000 by default. Redis removes nodes of its tree.",
 			Summary: "Removes the oldest entries of a stream, down to a length or an id.",
 			Flags:   spec.Write,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Delete)},
@@ -53,12 +56,15 @@ func streamCommands() []Command {
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)}}, Run: xsetid},
 		{Command: spec.Command{Name: "xread", Syntax: "XREAD [COUNT count] [BLOCK milliseconds] STREAMS <key [key ...] id [id ...]>",
 			Group: spec.Stream, Since: "5.0.0", Complexity: "O(N) for each stream, with N the entries returned",
+			Differs: "A call that waits is served only if there is an entry for it; Redis serves it without one that was " +
+				"deleted at once.",
 			Summary: "Returns the entries of streams that come after given ids.",
 			Flags:   spec.ReadOnly | spec.Blocking,
 			Keys:    spec.Keys{{Flags: spec.RO | spec.Access, Begin: spec.Keyword("STREAMS", 1), Find: spec.Range(-1, 1, 2)}}},
 			Run: xread},
 		{Command: spec.Command{Name: "xreadgroup", Syntax: "XREADGROUP GROUP <group consumer> [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS <key [key ...] id [id ...]>",
 			Group: spec.Stream, Since: "5.0.0", Complexity: "O(N) for each stream, with N the entries returned",
+			Differs: "As XREAD.",
 			Summary: "Hands new entries of streams to a consumer of a group, or returns those that are pending for it.",
 			Flags:   spec.Write | spec.Blocking,
 			Keys:    spec.Keys{{Flags: spec.RO | spec.Access, Begin: spec.Keyword("STREAMS", 4), Find: spec.Range(-1, 1, 2)}}},
@@ -139,6 +145,8 @@ func streamCommands() []Command {
 			Flags:   spec.Loading | spec.Stale}, Run: helpCommand},
 		{Command: spec.Command{Name: "xinfo|stream", Syntax: "XINFO STREAM key [FULL <[COUNT count]>]",
 			Group: spec.Stream, Since: "5.0.0", Complexity: "O(1), with FULL O(N) with N the entries and groups returned",
+			Differs: "`radix-tree-keys` is the length divided by 100, rounded up, and `radix-tree-nodes` one more: there is no " +
+				"such tree.",
 			Summary: "Describes a stream, with FULL also its groups and entries.",
 			Flags:   spec.ReadOnly,
 			Keys:    spec.Keys{spec.KeyAt(2, spec.RO|spec.Access)}},

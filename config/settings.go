@@ -306,6 +306,7 @@ func fixedSettings() []setting {
 		one("min-replicas-to-write", "0", "there is no replication"),
 		one("maxmemory-clients", "0", "no client is disconnected to save memory of others"),
 		one("enable-module-command", "no", "there are no modules"),
+		one("hll-sparse-max-bytes", "3000", "a HyperLogLog of more bytes is dense"),
 		one("aclfile", "", "there is one user, default, whose password is requirepass"),
 		one("protected-mode", "no", "addr says who can connect, and requirepass who may"),
 		one("tls-port", "0", "there is no TLS"),

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"codeq/internal/words"
 )
 
 // Sizes of a reader's own memory. Beyond them a buffer grows only as data arrives, and shrinks when it is empty again.
@@ -362,6 +364,22 @@ func (r *Reader) inline() bool {
 	}
 	r.pos = end + 1
 	return true
+}
+
+// appendWords splits a line into words, which are unescaped in place, and appends their places to spans; offset is the line's
+// place in the buffer. It reports false when quotes are unbalanced.
+func appendWords(spans []span, line []byte, offset int) ([]span, bool) {
+	for next := 0; ; {
+		var start, end int
+		var ok bool
+		if start, end, next, ok = words.Next(line, next); !ok {
+			return spans, false
+		}
+		if start == len(line) {
+			return spans, true
+		}
+		spans = append(spans, span{offset + start, offset + end})
+	}
 }
 
 func (r *Reader) fail(reply Error) bool {

@@ -206,12 +206,12 @@ func (l *Library) parseHeader() (source string, err error) {
 	if !ok {
 		return "", Error("ERR Invalid library metadata")
 	}
-	words, ok := splitWords(line)
+	parts, ok := splitWords(line)
 	if !ok {
 		return "", Error("ERR Invalid library metadata")
 	}
 	named := false
-	for _, word := range words[1:] {
+	for _, word := range parts[1:] {
 		const option = "name="
 		switch {
 		case len(word) < len(option) || !strings.EqualFold(word[:len(option)], option):
@@ -221,7 +221,7 @@ func (l *Library) parseHeader() (source string, err error) {
 		}
 		l.name, named = word[len(option):], true
 	}
-	switch engine := words[0][len("#!"):]; {
+	switch engine := parts[0][len("#!"):]; {
 	case !named:
 		return "", Error("ERR Library name was not given")
 	case !isName(l.name):

@@ -12,6 +12,7 @@ func TestKnownDifferences(t *testing.T) {
 		{"local t = {1, 2, 3} t[10] = 0 return #t", ":10\r\n", ":3\r\n"},
 		{"return cjson.encode({b = 1, a = 2})", "$13\r\n{\"b\":1,\"a\":2}\r\n", "$13\r\n{\"a\":2,\"b\":1}\r\n"},
 		{"return type(rawget(_G, '__redis__err__handler'))", "$3\r\nnil\r\n", "$8\r\nfunction\r\n"},
+		{"local x = 0 return x * -1 .. ''", "$1\r\n0\r\n", "$2\r\n-0\r\n"},
 		{"return (pcall(string.dump, function() end))", "$-1\r\n", ":1\r\n"},
 	} {
 		if got := eval(t, e, c.body); got != c.ours {

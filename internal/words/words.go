@@ -1,26 +1,20 @@
-package resp
+// Package words splits lines into words by the rules of Redis' sdssplitargs, which inline commands and the first lines of
+// scripts have in common. It knows nothing of what the words mean.
+//
+// It starts no goroutines and has no locks.
+package words
 
-// appendWords splits an inline command into words by the rules of Redis' sdssplitargs and appends their places to spans;
-// offset is the line's place in the buffer. Words are unescaped in place, which never makes them longer. It reports false
-// when quotes are unbalanced.
+// Next finds the first word at or behind from and unescapes it in place, which never makes it longer: it is line[start:end],
+// and the rest of the line begins at next. Without another word, start is len(line). Not ok says that quotes are unbalanced.
 //
 // "…" knows \n \r \t \b \a \xHH and takes any other escaped byte for itself; '…' knows only \'. A closing quote must end
 // the word; an opening one may stand inside it.
-func appendWords(spans []span, line []byte, offset int) ([]span, bool) {
-	for i := 0; ; {
-		for i < len(line) && isSpace(line[i]) {
-			i++
-		}
-		if i == len(line) {
-			return spans, true
-		}
-		length, next, ok := unescapeWord(line[i:])
-		if !ok {
-			return spans, false
-		}
-		spans = append(spans, span{offset + i, offset + i + length})
-		i += next
+func Next(line []byte, from int) (start, end, next int, ok bool) {
+	for from < len(line) && isSpace(line[from]) {
+		from++
 	}
+	length, used, ok := unescapeWord(line[from:])
+	return from, from + length, from + used, ok
 }
 
 // unescapeWord unescapes the word at the start of b in place. length is the word's, next where the rest begins.
