@@ -76,6 +76,7 @@ func groupRows() []row {
 		{name: "XGROUP DELCONSUMER", weight: 3, args: seq(key, group, consumer), equal: exact},
 		{name: "XGROUP DESTROY", weight: 3, args: seq(key, group), equal: exact},
 		{name: "XGROUP SETID", weight: 5, args: seq(key, group, oneOf("0", "$", "1-2", "2-1", "9-9", "x"), entriesRead), equal: exact, fixed: true},
+		{name: "XGROUP", weight: 2, args: seq(oneOf("destroy", "Destroy"), key, group), equal: exact},
 		{name: "XGROUP", weight: 1, args: seq(oneOf("BAD", "CREATE", "destroy"), many(0, 3, key)), equal: exact, fixed: true},
 		{name: "XINFO GROUPS", weight: 6, args: key, equal: exact},
 		{name: "XINFO CONSUMERS", weight: 5, args: seq(key, group), equal: withIdle, fixed: true},
