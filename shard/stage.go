@@ -210,7 +210,7 @@ func (s *Shard) row(key []byte) (val []byte, deleted, ok bool) {
 
 // stageBatch stages the rows of a committed batch, or applies them at once if they are many, or delete ranges.
 func (s *Shard) stageBatch() error {
-	if s.ranged || s.batch.Len() > s.store.stageBytes {
+	if s.ranged || s.batch.Len() > s.store.opts.stageBytes {
 		if err := s.unstage(); err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (s *Shard) stageBatch() error {
 		}
 		g.put(key, val, kind == pebble.InternalKeyKindDelete)
 	}
-	if len(g.data) < s.store.stageBytes {
+	if len(g.data) < s.store.opts.stageBytes {
 		return nil
 	}
 	return s.turnStage()
@@ -237,7 +237,7 @@ func (s *Shard) stageBatch() error {
 func (s *Shard) turnStage() error {
 	g := s.staged
 	if s.applying.Load() != nil {
-		if len(g.data) < 2*s.store.stageBytes {
+		if len(g.data) < 2*s.store.opts.stageBytes {
 			return nil
 		}
 		if err := s.awaitApplied(); err != nil {

@@ -69,6 +69,8 @@ type Options struct {
 	// more, and what was acknowledged is in the log. The process is expected to end soon, since a goroutine that ran into the
 	// failure may be stuck for ever with locks held; the others return errors, which their clients can be told.
 	Fatal func(error)
+
+	stageBytes int // bytes of rows that fill a stage of a shard; 0: the constant. For tests
 }
 
 // Store is the shards of one server, their common log and the directory that holds them:
@@ -92,7 +94,6 @@ type Store struct {
 	cache      *pebble.Cache
 	fileCache  *pebble.FileCache
 	failure    atomic.Pointer[error]
-	stageBytes int              // rows of a shard that fill a stage
 	turns      atomic.Uint64    // see object.turn
 	flushed    chan struct{}    // tells the trimmer that a shard was flushed or a log segment closed; capacity 1
 	saves      chan func(error) // asks the trimmer for a Save; capacity 1
@@ -108,11 +109,14 @@ type Store struct {
 func Open(opts Options) (_ *Store, err error) {
 	st := &Store{
 		opts: opts, fs: opts.FS, clock: opts.Clock, placer: opts.Placer, logger: opts.Logger,
-		stageBytes: stageBytes, flushed: make(chan struct{}, 1), saves: make(chan func(error), 1),
+		flushed: make(chan struct{}, 1), saves: make(chan func(error), 1),
 		stop: make(chan struct{}),
 	}
 	if st.fs == nil {
 		st.fs = vfs.Default
+	}
+	if st.opts.stageBytes == 0 {
+		st.opts.stageBytes = stageBytes
 	}
 	if opts.Random == nil {
 		opts.Random = runtimeSource{}

@@ -55,11 +55,11 @@ func testOptions(fs vfs.FS, n int, clk clock.Clock) Options {
 // openTest opens a store whose stages are so small that every test sees them turn.
 func openTest(t testing.TB, opts Options) *Store {
 	t.Helper()
+	opts.stageBytes = testStageBytes
 	st, err := Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	st.stageBytes = testStageBytes
 	return st
 }
 
