@@ -98,14 +98,7 @@ func (c *Call) park(b blocking) error {
 }
 
 // gone tells whether the session is ending: its client has hung up or was killed, or the server shuts down.
-func (p *parked) gone() bool {
-	select {
-	case <-p.session.conn.Done():
-		return true
-	default:
-		return false
-	}
-}
+func (p *parked) gone() bool { return p.session.conn.Ended() }
 
 // attempt is the waiter's try. It runs within the commit of somebody else, whom a panic must not concern.
 func (p *parked) attempt(tx *shard.Tx, key []byte) (served bool, err error) {

@@ -2,11 +2,9 @@ package commands
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -30,29 +28,9 @@ func (s *testServer) listen() (dial func() *wired) {
 	s.t.Helper()
 	limits := resp.NewLimits()
 	limits.MaxOutputBuffer.Store(1 << 20)
-	network := resp.NewServer(resp.Options{Handler: s.Server, Limits: limits, Now: s.clock.Now, Log: s.logger})
-	s.Attach(network)
-	l, err := net.Listen("unix", filepath.Join(s.t.TempDir(), "socket"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- network.Serve(l) }() // stopped by Shutdown
-	s.t.Cleanup(func() {
-		if err := network.Shutdown(context.Background()); err != nil {
-			s.t.Error(err)
-		}
-		if err := <-served; err != nil {
-			s.t.Error(err)
-		}
-	})
+	path := s.serveUnix(limits)
 	return func() *wired {
-		conn, err := net.Dial("unix", l.Addr().String())
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.t.Cleanup(func() { _ = conn.Close() })
-		return &wired{s.t, conn, bufio.NewReader(conn)}
+		return dialUnix(s.t, path)
 	}
 }
 

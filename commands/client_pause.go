@@ -139,10 +139,8 @@ func (ss *session) resumePostponed() {
 	ss.server.pause.release(ss)
 	ss.postponed.Store(false)
 	ss.server.blocked.Add(-1)
-	select {
-	case <-ss.conn.Done():
+	if ss.conn.Ended() {
 		ss.conn.CloseAfterReply()
-	default:
 	}
 }
 

@@ -108,7 +108,18 @@ func parseInt(b []byte) (int64, bool) {
 	case digits[0] == '0':
 		return 0, len(b) == 1
 	}
-	var n uint64
+	n, ok := parseDigits(digits)
+	if !ok {
+		return 0, false
+	}
+	if b[0] == '-' {
+		return -int64(n), n <= 1<<63
+	}
+	return int64(n), n <= math.MaxInt64
+}
+
+// parseDigits reads a decimal uint64 that consists of digits alone.
+func parseDigits(digits []byte) (n uint64, ok bool) {
 	for _, c := range digits {
 		if c < '0' || c > '9' || n > math.MaxUint64/10 {
 			return 0, false
@@ -119,10 +130,7 @@ func parseInt(b []byte) (int64, bool) {
 		}
 		n = next
 	}
-	if b[0] == '-' {
-		return -int64(n), n <= 1<<63
-	}
-	return int64(n), n <= math.MaxInt64
+	return n, len(digits) > 0
 }
 
 // parseFloat reads a float64 the way Redis' strtod calls do: no blanks around it, hexadecimal and inf allowed,

@@ -54,7 +54,7 @@ func (s *testServer) serveUnix(limits *resp.Limits) string {
 	return l.Addr().String()
 }
 
-func dialUnix(t *testing.T, path string) *wired {
+func dialUnix(t testing.TB, path string) *wired {
 	t.Helper()
 	conn, err := net.Dial("unix", path)
 	if err != nil {

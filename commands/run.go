@@ -119,8 +119,8 @@ func (ss *session) serveSome(batch [][][]byte) int {
 }
 
 // plan fills steps with the commands that make the next run, and adds up their shards. When the first command belongs to
-// no run, there are no steps and that command is returned; a pause that holds it parks the session instead. An EXEC that is refused ends the run, for with it, as in Redis,
-// the session forgets the keys that it watches.
+// no run, there are no steps and that command is returned; a pause that holds it parks the session instead. An EXEC that is
+// refused ends the run, for with it, as in Redis, the session forgets the keys that it watches.
 func (ss *session) plan(batch [][][]byte) (mask shard.Mask, apart *Command) {
 	ss.resetSteps()
 	limit := min(len(batch), ss.server.config.Current().RunMaxCommands)

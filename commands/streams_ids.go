@@ -46,18 +46,8 @@ func parseUnsigned(b []byte) (n uint64, ok bool) {
 	if negative || len(b) > 0 && b[0] == '+' {
 		b = b[1:]
 	}
-	if len(b) == 0 {
+	if n, ok = parseDigits(b); !ok {
 		return 0, false
-	}
-	for _, c := range b {
-		if c < '0' || c > '9' || n > math.MaxUint64/10 {
-			return 0, false
-		}
-		next := n*10 + uint64(c-'0')
-		if next < n*10 {
-			return 0, false
-		}
-		n = next
 	}
 	if negative {
 		n = -n

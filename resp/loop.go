@@ -82,6 +82,7 @@ type worker struct {
 type loop struct {
 	server *Server
 	poller *poller
+	cores  int // as many workers work at a time, and as many may rest
 
 	mu       sync.Mutex
 	queue    deque.Deque[*Session]
@@ -105,7 +106,7 @@ func newLoop(s *Server) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{server: s, poller: p, workers: map[*worker]struct{}{}, watching: true}
+	l := &loop{server: s, poller: p, cores: runtime.GOMAXPROCS(0), workers: map[*worker]struct{}{}, watching: true}
 	l.work.L, l.watch.L = &l.mu, &l.mu
 	l.addWorker()
 	l.running.Go(l.watchWorkers) // stopped by close
@@ -157,7 +158,7 @@ func (l *loop) await() bool {
 			l.poll(!ready)
 		case ready:
 			return true
-		case l.resting >= runtime.GOMAXPROCS(0):
+		case l.resting >= l.cores:
 			return false
 		default:
 			l.resting++
@@ -188,7 +189,7 @@ func (l *loop) note(s *Session, e events) bool {
 	seat.events |= e
 	switch {
 	case seat.place == idle && seat.events&s.awaited() != 0:
-	case seat.place == writing && seat.events&(canWrite|hungUp) != 0:
+	case seat.place == writing && seat.events&canWrite != 0: // a client that sends no more may still read
 	default:
 		return false
 	}
@@ -228,7 +229,7 @@ func (l *loop) rouse() {
 			l.roused = true
 			l.poller.interrupt()
 		}
-	case len(l.workers)-l.stalled < max(1, runtime.GOMAXPROCS(0)):
+	case len(l.workers)-l.stalled < l.cores:
 		l.addWorker()
 	}
 }
@@ -309,7 +310,7 @@ func (l *loop) giveBack(s *Session) {
 	ready := seat.events&s.awaited() != 0 || (!s.parked && s.hasMore())
 	if len(seat.unsent) > 0 {
 		seat.place = writing
-		ready = seat.events&(canWrite|hungUp) != 0
+		ready = seat.events&canWrite != 0
 	} else {
 		seat.place = idle
 	}

@@ -242,6 +242,38 @@ func TestSlowReader(t *testing.T) {
 	slow.expect("$" + strconv.Itoa(size) + "\r\n" + string(value) + "\r\n+PONG\r\n")
 }
 
+// TestHalfClosedReader has a client send no more and read nothing yet: the loop has to rest until it does.
+func TestHalfClosedReader(t *testing.T) {
+	s := newTestServer(t, &testHandler{})
+	address := startTCP(t, s)
+	c := dial(t, address)
+	const size = 30 << 20
+	c.send("LARGE " + strconv.Itoa(size) + "\r\n")
+	c.expect("$" + strconv.Itoa(size) + "\r\n")
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	other := dial(t, address) // so that the loop has polled since
+	for range 10 {
+		other.send("PING\r\n")
+		other.expect("+PONG\r\n")
+	}
+	rests := func() bool {
+		s.loop.mu.Lock()
+		defer s.loop.mu.Unlock()
+		return s.loop.polling && s.loop.queue.Len() == 0 && s.loop.active == 0
+	}
+	for deadline := time.Now().Add(10 * time.Second); !rests(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the loop is busy with a client that does not read")
+		}
+	}
+	if n, err := io.CopyN(io.Discard, c.in, size+2); err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	c.expectEnd()
+}
+
 // TestPipelines keeps several workers busy and looks at every reply.
 func TestPipelines(t *testing.T) {
 	s := newTestServer(t, &testHandler{})

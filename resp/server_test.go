@@ -55,12 +55,12 @@ func (h *testHandler) Resume(s *Session) {
 	defer h.mu.Unlock()
 	at := slices.Index(h.parked, s)
 	switch {
-	case s.ended() && at >= 0 && h.lingers:
+	case s.Ended() && at >= 0 && h.lingers:
 		h.told++
 		s.Park()
-	case s.ended() && at >= 0:
+	case s.Ended() && at >= 0:
 		h.parked = slices.Delete(h.parked, at, at+1)
-	case s.ended():
+	case s.Ended():
 	case at >= 0:
 		s.Park()
 	default:

@@ -159,8 +159,8 @@ func (s *Session) end() (first bool) {
 	return first
 }
 
-// ended tells whether Done is closed.
-func (s *Session) ended() bool {
+// Ended tells whether Done is closed. Any goroutine may call it.
+func (s *Session) Ended() bool {
 	select {
 	case <-s.done:
 		return true
@@ -193,7 +193,7 @@ func (s *Session) advance() (executed int, progress bool) {
 		s.enter(serving, s.server.now())
 		s.parked = false
 		s.server.handler.Resume(s)
-		s.closing = s.closing || s.ended()
+		s.closing = s.closing || s.Ended()
 		return 1, true
 	case s.server.isDraining():
 		s.closing = true
