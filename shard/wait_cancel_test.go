@@ -37,18 +37,8 @@ func TestWaitCancel(t *testing.T) {
 // TestWaitCancelHanded: a waiter that is cancelled while its owner is to serve the queue lets those behind it be served.
 func TestWaitCancelHanded(t *testing.T) {
 	st := openWaiting(t)
-	src, dst := keyOn(st, 2, "src"), keyOn(st, 1, "dst")
-	mover := newPopper(t, st, dst, src)
-	mover.tx.Begin(st.All())
-	if waits, err := block(mover.tx, mover.w); !waits || err != nil {
-		t.Fatal(waits, err)
-	}
-	mover.tx.End()
-	behind := newPopper(t, st, "", src).block()
-	holder := st.NewTx()
-	holder.Begin(shardOf(st, dst))
-	push(t, st, src, "1")
-	behind.wantWaiting()
+	mover, behind, holder := handedMover(t, st)
+	src := string(mover.w.keys[0])
 	if !mover.w.Cancel() {
 		t.Fatal("not ended")
 	}

@@ -384,24 +384,33 @@ func TestWaitChain(t *testing.T) {
 	}
 }
 
+// handedMover makes a popper that has been handed to its owner, since its try needs the lock of a shard below the pusher's that
+// holder has, and one that stands behind it.
+func handedMover(t *testing.T, st *Store) (mover, behind *popper, holder *Tx) {
+	t.Helper()
+	src, dst := keyOn(st, 2, "src"), keyOn(st, 1, "dst")
+	mover = newPopper(t, st, dst, src)
+	mover.tx.Begin(st.All())
+	if waits, err := block(mover.tx, mover.w); !waits || err != nil {
+		t.Fatal(waits, err)
+	}
+	mover.tx.End()
+	behind = newPopper(t, st, "", src).block()
+	holder = st.NewTx()
+	holder.Begin(shardOf(st, dst))
+	push(t, st, src, "1")
+	behind.wantWaiting()
+	return mover, behind, holder
+}
+
 // TestWaitConflict: the try of the first in the queue needs the lock of a shard below the pusher's that somebody else
 // holds. It is handed to its owner and served before those behind it.
 func TestWaitConflict(t *testing.T) {
 	for _, timesOut := range []bool{false, true} {
 		t.Run(fmt.Sprint("times out ", timesOut), func(t *testing.T) {
 			st := openWaiting(t)
-			src, dst := keyOn(st, 2, "src"), keyOn(st, 1, "dst")
-			mover := newPopper(t, st, dst, src)
-			mover.tx.Begin(st.All())
-			if waits, err := block(mover.tx, mover.w); !waits || err != nil {
-				t.Fatal(waits, err)
-			}
-			mover.tx.End()
-			behind := newPopper(t, st, "", src).block()
-			holder := st.NewTx()
-			holder.Begin(shardOf(st, dst))
-			push(t, st, src, "1")
-			behind.wantWaiting()
+			mover, behind, holder := handedMover(t, st)
+			src, dst := string(mover.w.keys[0]), mover.dst
 			push(t, st, src, "2")
 			behind.wantWaiting()
 			if timesOut {

@@ -54,25 +54,49 @@ func connectionCalls() []string {
 // TestConnectionAsRedis compares the connection, server and introspection commands in both protocols.
 func TestConnectionAsRedis(t *testing.T) {
 	redis, codeq := both(t)
+	inBothProtocols(t, redis, codeq, func(p pair) {
+		p.compare(t, connectionCalls(), nil)
+		if _, err := p.subject.Read(); !errors.Is(err, io.EOF) {
+			t.Errorf("after QUIT: %v", err)
+		}
+	})
+}
+
+// pair is a connection to Redis and one to the server under test, which speak the same protocol.
+type pair struct {
+	proto              int
+	reference, subject *peer.Conn
+}
+
+// inBothProtocols calls fn with a new pair of connections in RESP2, and with another one in RESP3.
+func inBothProtocols(t *testing.T, redis, codeq *peer.Server, fn func(pair)) {
+	t.Helper()
 	for proto := 2; proto <= 3; proto++ {
-		reference, subject := redis.DialForTest(t), codeq.DialForTest(t)
-		for _, c := range []*peer.Conn{reference, subject} {
+		p := pair{proto, redis.DialForTest(t), codeq.DialForTest(t)}
+		for _, c := range []*peer.Conn{p.reference, p.subject} {
 			if err := c.Hello(proto); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for _, call := range connectionCalls() {
-			args := strings.Split(call, " ")
-			want, err := reference.Do(args...)
-			if err != nil {
-				t.Fatalf("RESP%d %s: redis: %v", proto, call, err)
-			}
-			if got, err := subject.Do(args...); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("RESP%d %s: %q, %v; Redis: %q", proto, call, got, err, want)
-			}
+		fn(p)
+	}
+}
+
+// compare sends calls, whose words are split at blanks, to both and wants the same replies. Behind each it calls after,
+// unless that is nil.
+func (p pair) compare(t *testing.T, calls []string, after func(call string)) {
+	t.Helper()
+	for _, call := range calls {
+		args := strings.Split(strings.TrimSuffix(call, `""`), " ") // "" is an empty word
+		want, err := p.reference.Do(args...)
+		if err != nil {
+			t.Fatalf("RESP%d %s: redis: %v", p.proto, call, err)
 		}
-		if _, err := subject.Read(); !errors.Is(err, io.EOF) {
-			t.Errorf("after QUIT: %v", err)
+		if got, err := p.subject.Do(args...); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("RESP%d %s: %q, %v; Redis: %q", p.proto, call, got, err, want)
+		}
+		if after != nil {
+			after(call)
 		}
 	}
 }
@@ -80,32 +104,26 @@ func TestConnectionAsRedis(t *testing.T) {
 // TestCommandsAsRedis compares what COMMAND tells of every command that both have.
 func TestCommandsAsRedis(t *testing.T) {
 	redis, codeq := both(t)
-	for proto := 2; proto <= 3; proto++ {
-		reference, subject := redis.DialForTest(t), codeq.DialForTest(t)
-		for _, c := range []*peer.Conn{reference, subject} {
-			if err := c.Hello(proto); err != nil {
-				t.Fatal(err)
-			}
-		}
-		known := list(t, reference)
+	inBothProtocols(t, redis, codeq, func(p pair) {
+		known := list(t, p.reference)
 		compared := 0
-		for _, name := range list(t, subject) {
+		for _, name := range list(t, p.subject) {
 			if !slices.Contains(known, name) {
 				t.Logf("%s is not a command of Redis", name)
 				continue
 			}
 			compared++
 			for _, about := range []string{"INFO", "DOCS"} {
-				want, got := describe(t, reference, about, name), describe(t, subject, about, name)
+				want, got := describe(t, p.reference, about, name), describe(t, p.subject, about, name)
 				if want != got && !(about == "DOCS" && documentedOtherwise(name)) {
-					t.Errorf("RESP%d COMMAND %s %s:\n%s\nRedis:\n%s", proto, about, name, got, want)
+					t.Errorf("RESP%d COMMAND %s %s:\n%s\nRedis:\n%s", p.proto, about, name, got, want)
 				}
 			}
 		}
 		if compared < 80 {
 			t.Errorf("only %d commands were compared", compared)
 		}
-	}
+	})
 }
 
 // documentedOtherwise names the commands whose arguments Redis documents in a way that we don't follow.

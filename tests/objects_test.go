@@ -50,31 +50,18 @@ func introspectiveCalls() []string {
 // TestIntrospectionAsRedis compares the commands that tell of the server itself, in both protocols.
 func TestIntrospectionAsRedis(t *testing.T) {
 	redis, codeq := debuggable(t)
-	for proto := 2; proto <= 3; proto++ {
-		reference, subject := redis.DialForTest(t), codeq.DialForTest(t)
-		for _, c := range []*peer.Conn{reference, subject} {
-			if err := c.Hello(proto); err != nil {
-				t.Fatal(err)
+	inBothProtocols(t, redis, codeq, func(p pair) {
+		p.compare(t, introspectiveCalls(), func(call string) {
+			if call != "DEBUG PROTOCOL push" || p.proto != 3 {
+				return
 			}
-		}
-		for _, call := range introspectiveCalls() {
-			args := strings.Split(call, " ")
-			want, err := reference.Do(args...)
-			if err != nil {
-				t.Fatalf("RESP%d %s: redis: %v", proto, call, err)
+			// Which has a second reply.
+			want, err := p.reference.Read()
+			if got, errGot := p.subject.Read(); err != nil || errGot != nil || !bytes.Equal(got, want) {
+				t.Errorf("behind a push: %q, %v; Redis: %q, %v", got, errGot, want, err)
 			}
-			if got, err := subject.Do(args...); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("RESP%d %s: %q, %v; Redis: %q", proto, call, got, err, want)
-			}
-			// The second reply that DEBUG PROTOCOL push has in RESP3.
-			if call == "DEBUG PROTOCOL push" && proto == 3 {
-				want, err := reference.Read()
-				if got, errGot := subject.Read(); err != nil || errGot != nil || !bytes.Equal(got, want) {
-					t.Errorf("behind a push: %q, %v; Redis: %q, %v", got, errGot, want, err)
-				}
-			}
-		}
-	}
+		})
+	})
 }
 
 // debuggable starts both servers with DEBUG allowed.

@@ -120,24 +120,7 @@ func clientCalls() []string {
 // TestClientAsRedis compares the commands on connections.
 func TestClientAsRedis(t *testing.T) {
 	redis, codeq := both(t)
-	for proto := 2; proto <= 3; proto++ {
-		reference, subject := redis.DialForTest(t), codeq.DialForTest(t)
-		for _, c := range []*peer.Conn{reference, subject} {
-			if err := c.Hello(proto); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, call := range clientCalls() {
-			args := strings.Split(strings.TrimSuffix(call, `""`), " ")
-			want, err := reference.Do(args...)
-			if err != nil {
-				t.Fatalf("RESP%d %s: redis: %v", proto, call, err)
-			}
-			if got, err := subject.Do(args...); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("RESP%d %s: %q, %v; Redis: %q", proto, call, got, err, want)
-			}
-		}
-	}
+	inBothProtocols(t, redis, codeq, func(p pair) { p.compare(t, clientCalls(), nil) })
 }
 
 // TestReplyAsRedis compares what is left of the replies to a pipeline in which CLIENT REPLY keeps some back.
