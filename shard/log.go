@@ -28,17 +28,23 @@ import (
 //     of its batch. Whoever waits for the next batch is not woken, apart from that batch's leader.
 //  3. Under "everysec" a ticker fsyncs what has been written, on a file handle of its own and holding neither mu nor the
 //     lead, so that appends and writes go on meanwhile.
+//  4. A leader that finds the active segment full retires it and goes on in the next one, which is there already. The
+//     ticker's goroutine then fsyncs and closes the retired one, and makes the segment that will be next. So no commit
+//     waits for that, unless the disk takes longer for a segment than the writers do.
 //
 // # Invariants
 //
 //   - flushed <= written <= appended and synced <= written. Each of them only grows.
-//   - Only the leader writes to the active segment or replaces it. Replacing takes syncMu too, since fsyncs use it.
-//   - All bytes of a segment are fsynced before the next segment exists, so only the last one can be torn.
+//   - Only the leader writes to the active segment or replaces it, the latter with mu held.
+//   - At most one segment is retired: written, and not known to be on disk. It is fsynced before the active one is, and
+//     before that one is retired in its turn. So only the last two segments with records can be torn, and what is on disk
+//     is whole up to a point.
 //   - The first failure of a write or fsync is final. After a failed fsync the kernel may have dropped the pages and
 //     report success for the next one, so that trying again would acknowledge what is lost. The failure sticks until
 //     the process ends; opening the log again writes the last segment anew (see log_replay.go).
 //
-// Locks, in order: trimMu, syncMu, mu. mu is never held during input or output.
+// Locks, in order: trimMu, syncMu or nextMu, mu. mu is never held during input or output, and the leader waits for syncMu only when
+// it has to fsync.
 // Goroutine: one ticker, started by openLog and stopped by close.
 //
 // Rejected: a writer goroutine (two context switches for every commit of a lone client), one file per shard (an
@@ -83,6 +89,9 @@ type logOptions struct {
 	// ended the log. Both are called with locks held: they must neither block nor call the log. Nil means nobody.
 	Rotated func()
 	Failed  func(error)
+	// Later sees to it that work which a rotation leaves is done, once for each call or for several together. Nil means on
+	// the ticker's goroutine; tests choose the moment.
+	Later func(work func())
 }
 
 // logPart is one shard's share of a commit.
@@ -108,18 +117,22 @@ type commitLog struct {
 
 	trimMu sync.Mutex // serialises trims
 
-	syncMu sync.Mutex  // serialises fsyncs, and their use of active with its replacement
-	active *logSegment // written by the leader only
+	syncMu sync.Mutex // serialises fsyncs and the closing of segments
+	nextMu sync.Mutex // serialises the making of the next segment
 
-	mu       sync.Mutex // guards what follows
-	pending  *logBatch  // collects appends; never nil
-	inFlight *logBatch  // being written by its leader, or nil
-	spare    *logBatch  // the buffer that is neither pending nor in flight, or nil
-	flushed  uint64     // end of the last batch that its leader has finished with
-	sequence uint64     // of the next record
+	mu       sync.Mutex  // guards what follows
+	active   *logSegment // written by the leader only, who needs no lock to read this
+	retired  *logSegment // the segment before, until it is on disk; or nil
+	next     *logSegment // the segment behind, empty; nil until it is made
+	pending  *logBatch   // collects appends; never nil
+	inFlight *logBatch   // being written by its leader, or nil
+	spare    *logBatch   // the buffer that is neither pending nor in flight, or nil
+	flushed  uint64      // end of the last batch that its leader has finished with
+	sequence uint64      // of the next record
 	closed   bool
 	segments []*logSegment // closed ones, oldest first, numbered without a gap
 
+	rotated    chan struct{} // asks the ticker's goroutine for the work that a rotation leaves; capacity 1
 	stopTicker chan struct{} // closed by close
 	tickerDone chan struct{} // closed when the ticker has ended
 }
@@ -306,6 +319,10 @@ func (l *commitLog) writeBatch(b *logBatch) error {
 			return err
 		}
 	}
+	before := l.active.size
+	if err := l.active.begin(); err != nil {
+		return l.fail("write", l.active.path, err)
+	}
 	if err := logWrite(l.active.file, b.buf); err != nil {
 		return l.fail("write", l.active.path, err)
 	}
@@ -314,7 +331,7 @@ func (l *commitLog) writeBatch(b *logBatch) error {
 	for shard, number := range b.greatest {
 		l.active.greatest = logRaise(l.active.greatest, uint16(shard), number)
 	}
-	l.bytes.Add(int64(len(b.buf)))
+	l.bytes.Add(l.active.size - before)
 	l.written.Store(b.end)
 	return nil
 }
@@ -326,16 +343,21 @@ func (l *commitLog) fsync(pos uint64) error {
 	if err := l.failed(); err != nil || l.synced.Load() >= pos {
 		return err
 	}
-	// Whatever is written by now lies in the active segment or in one that was fsynced before the active one was made.
+	// Whatever is written by now lies in the segments that are retired and active after this, or before them.
 	written := l.written.Load()
-	if err := l.active.syncer.SyncData(); err != nil {
-		return l.fail("fsync", l.active.path, err)
+	active, err := l.syncRetired()
+	if err != nil {
+		return err
+	}
+	if err := active.syncer.SyncData(); err != nil {
+		return l.fail("fsync", active.path, err)
 	}
 	l.synced.Store(written)
 	return nil
 }
 
 // tick fsyncs once a second what has been written, until close. The lost second of everysec is the time between ticks.
+// Between ticks it does what rotations leave.
 func (l *commitLog) tick(ticks <-chan time.Time, stop func()) {
 	defer close(l.tickerDone)
 	defer stop()
@@ -343,6 +365,8 @@ func (l *commitLog) tick(ticks <-chan time.Time, stop func()) {
 		select {
 		case <-l.stopTicker:
 			return
+		case <-l.rotated:
+			l.followRotation()
 		case <-ticks:
 			if fsyncPolicy(l.policy.Load()) == fsyncEverySec {
 				_ = l.sync() // A failure sticks: every later call reports it.
@@ -366,7 +390,15 @@ func (l *commitLog) close() error {
 	err := l.sync()
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
-	return errors.Join(err, l.active.close())
+	if err == nil {
+		_, err = l.syncRetired()
+	}
+	for _, s := range []*logSegment{l.retired, l.active, l.next} {
+		if s != nil {
+			err = errors.Join(err, s.close())
+		}
+	}
+	return err
 }
 
 // failed returns the error that ended the log, or nil.

@@ -29,12 +29,13 @@ func logTestFS(t testing.TB) *vfs.MemFS {
 	return fs
 }
 
-// logTestOptions uses segments of a few records, and a ticker that the test drives.
+// logTestOptions uses segments of a few records, a ticker that the test drives, and does what a rotation leaves at once.
 func logTestOptions(fs vfs.FS, policy fsyncPolicy, ticks chan time.Time) logOptions {
 	return logOptions{
 		FS: fs, Dir: logTestDir, Create: true, Policy: policy, SegmentSize: 512,
 		Ticker: func(time.Duration) (<-chan time.Time, func()) { return ticks, func() {} },
 		Logger: slog.New(slog.DiscardHandler),
+		Later:  func(work func()) { work() },
 	}
 }
 
@@ -231,7 +232,7 @@ func TestLogReopenWithoutCommitsKeepsOneSegment(t *testing.T) {
 		}
 		logTestClose(t, l)
 	}
-	if names, _ := fs.List(logTestDir); len(names) != 1 {
+	if names, _ := fs.List(logTestDir); len(names) != 2 { // and the one that is next
 		t.Fatalf("files %v", names)
 	}
 }
@@ -475,8 +476,8 @@ func TestLogPendingIsBounded(t *testing.T) {
 }
 
 func TestLogHeaderLayout(t *testing.T) {
-	b := logEncodeHeader(258, 772)
-	want := append([]byte("codeqlog"), 1, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0)
+	b := logEncodeHeader(258, 772, logOpenEnd)
+	want := append([]byte("codeqlog"), 1, 0, 1, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0)
 	if !bytes.Equal(b[:28], want) || len(b) != logHeaderSize {
 		t.Fatalf("header % x", b)
 	}

@@ -50,7 +50,8 @@ func logCrashVerify(t *testing.T, name string, fs *vfs.MemFS, durable, appended 
 // TestLogPowerLoss loses power before every write, fsync and close, and after every commit, under every policy. Rotations
 // are among them, since segments are small.
 func TestLogPowerLoss(t *testing.T) {
-	for _, policy := range []fsyncPolicy{fsyncAlways, fsyncEverySec, fsyncNo} {
+	for i := range 6 {
+		policy, follows := []fsyncPolicy{fsyncAlways, fsyncEverySec, fsyncNo}[i/2], i%2 == 0
 		mem := logTestFS(t)
 		var durable, appended, seed uint64
 		crash := func(string, string) error {
@@ -63,6 +64,9 @@ func TestLogPowerLoss(t *testing.T) {
 		ticks := make(chan time.Time)
 		opts := logTestOptions(logHookFS{mem, crash}, policy, ticks)
 		opts.SegmentSize = 6000 // More than a block of the crashable file system, which loses blocks one by one.
+		if !follows {           // Then every rotation has to wait for the one before.
+			opts.Later = func(func()) {}
+		}
 		l, _ := logTestOpen(t, opts)
 		for range 12 {
 			parts := []logPart{logTestPart(0, appended+1), logTestPart(logTestBigShard, appended+1)}
@@ -151,7 +155,7 @@ func TestLogConcurrent(t *testing.T) {
 	mem := logTestFS(t)
 	ticks := make(chan time.Time)
 	opts := logTestOptions(mem, fsyncAlways, ticks)
-	opts.SegmentSize = 20_000
+	opts.SegmentSize, opts.Later = 20_000, nil
 	l, _ := logTestOpen(t, opts)
 	var acknowledged [shards]atomic.Uint64
 	var trimmed atomic.Uint64

@@ -16,6 +16,7 @@ type logModel struct {
 	fs     *vfs.MemFS
 	log    *commitLog
 	opts   logOptions
+	left   func() // what rotations have left, or nil
 	ticks  chan time.Time
 	policy fsyncPolicy
 
@@ -64,6 +65,15 @@ func (m *logModel) tick(*rapid.T) {
 	}
 }
 
+// follow does what rotations have left.
+func (m *logModel) follow(rt *rapid.T) {
+	if m.left == nil {
+		rt.Skip("no rotation")
+	}
+	m.left()
+	m.left = nil
+}
+
 func (m *logModel) setPolicy(rt *rapid.T) {
 	m.policy = rapid.SampledFrom([]fsyncPolicy{fsyncAlways, fsyncEverySec, fsyncNo}).Draw(rt, "policy")
 	m.opts.Policy = m.policy
@@ -107,7 +117,7 @@ func (m *logModel) crash(rt *rapid.T, cfg vfs.CrashCloneCfg, atLeast uint64) {
 // open opens the log and compares. What was replayed is durable from now on.
 func (m *logModel) open(rt *rapid.T, fs *vfs.MemFS, atLeast uint64) {
 	var numbers []uint64
-	m.fs, m.opts.FS = fs, fs
+	m.fs, m.opts.FS, m.left = fs, fs, nil
 	l, err := openLog(m.opts, logTestReplay(&numbers))
 	if err != nil {
 		rt.Fatal(err)
@@ -130,10 +140,11 @@ func TestLogModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ticks := make(chan time.Time)
 		m := &logModel{ticks: ticks, opts: logTestOptions(nil, fsyncAlways, ticks)}
+		m.opts.Later = func(work func()) { m.left = work }
 		m.opts.SegmentSize = rapid.SampledFrom([]int64{64, 1000, 9000}).Draw(rt, "segment size")
 		m.open(rt, logTestFS(t), 0)
 		actions := map[string]func(*rapid.T){
-			"wait": m.wait, "sync": m.sync, "tick": m.tick, "policy": m.setPolicy, "trim": m.trim,
+			"wait": m.wait, "sync": m.sync, "tick": m.tick, "policy": m.setPolicy, "follow": m.follow, "trim": m.trim,
 			"reopen": m.closeAndOpen, "kill": m.kill, "lose power": m.losePower,
 		}
 		for _, name := range []string{"commit", "commit 2", "commit 3", "commit 4"} {

@@ -17,14 +17,16 @@ import (
 
 // Opening a commit log:
 //
-//  1. The last segment is written anew, up to its last whole record, under a temporary name, fsynced, and put in the
-//     place of the old one. This cuts a torn tail. It is done to a segment that looks whole as well: after a failed
-//     fsync the kernel may show pages that never reached the disk and take them for clean, so a second fsync of the
-//     same file could do nothing.
-//  2. All segments are replayed, oldest first. By now each must be whole, and numbers and sequences contiguous;
+//  1. Segments at the end without a header are removed: they have no records.
+//  2. The last segment, and the one before it if that may have a torn end, are written anew, up to the last whole record,
+//     under a temporary name, fsynced, and put in the place of the old ones. Where the records stop to be whole and
+//     contiguous, the log ends: what is behind was never acknowledged as fsynced, and is removed first, the last segment
+//     before the others. All of this is done to segments that look whole as well: after a failed fsync the kernel may
+//     show pages that never reached the disk and take them for clean, so a second fsync of the same file could do nothing.
+//  3. All segments are replayed, oldest first. By now each must be whole, and numbers and sequences contiguous;
 //     anything else is damage and stops the start. Nothing is applied before it is durable here, since a shard may
 //     write what it applied to disk at any time, and the rest of the same transaction must not be lost then.
-//  3. A new segment is started. A last segment without records is replaced, so that restarts don't pile up files.
+//  4. A new segment is started. A last segment without records is replaced, so that restarts don't pile up files.
 //
 // Every step can be cut short by a crash and done again.
 
@@ -36,7 +38,7 @@ type logRecovery struct {
 	Segments int   // replayed
 	Records  int   // replayed
 	Bytes    int64 // of the segments replayed
-	Dropped  int64 // bytes of the torn tail that was cut
+	Dropped  int64 // bytes behind the last whole record that were cut
 }
 
 // logDefect is a place where a segment stops to make sense: in the last segment the end of the log, elsewhere damage.
@@ -65,9 +67,8 @@ func openLog(opts logOptions, apply func(parts []logPart) error) (*commitLog, er
 		return nil, err
 	}
 	if len(numbers) > 0 {
-		last := numbers[len(numbers)-1]
-		if err := l.repairLast(last); err != nil {
-			return nil, fmt.Errorf("commit log: repair %s: %w", l.segmentPath(last), err)
+		if numbers, err = l.repairEnd(numbers); err != nil {
+			return nil, err
 		}
 	} else if !opts.Create {
 		return nil, fmt.Errorf("commit log: %s has no segment, and the commits in them would be lost: "+
@@ -85,6 +86,7 @@ func openLog(opts logOptions, apply func(parts []logPart) error) (*commitLog, er
 		"records", l.recovered.Records, "bytes", l.recovered.Bytes, "dropped_bytes", l.recovered.Dropped)
 	ticks, stop := l.opts.Ticker(logSyncInterval)
 	go l.tick(ticks, stop) // until close
+	l.opts.Later(l.followRotation)
 	return l, nil
 }
 
@@ -107,10 +109,20 @@ func newCommitLog(opts logOptions) *commitLog {
 			return t.C, t.Stop
 		}
 	}
+	rotated := make(chan struct{}, 1)
+	if opts.Later == nil {
+		opts.Later = func(func()) { // which the ticker's goroutine knows
+			select {
+			case rotated <- struct{}{}:
+			default:
+			}
+		}
+	}
 	l := &commitLog{
 		opts:       opts,
 		pending:    new(logBatch),
 		sequence:   1,
+		rotated:    rotated,
 		stopTicker: make(chan struct{}),
 		tickerDone: make(chan struct{}),
 	}
@@ -162,43 +174,117 @@ func (l *commitLog) startSegment() error {
 			l.bytes.Add(-last.size)
 		}
 	}
-	active, err := l.createSegment(number, l.sequence)
-	if err != nil {
-		return fmt.Errorf("commit log: create %s: %w", l.segmentPath(number), err)
+	active := &logSegment{number: number, path: l.segmentPath(number), first: l.sequence}
+	if err := l.createSegment(active, true); err != nil {
+		return fmt.Errorf("commit log: create %s: %w", active.path, err)
 	}
 	l.active = active
+	l.bytes.Add(active.size)
 	return nil
 }
 
-// repairLast rewrites the last segment without its torn tail and makes it durable.
-func (l *commitLog) repairLast(number uint64) (err error) {
+// repairEnd makes the end of the log durable up to its last whole record, and returns the numbers of the segments that stay.
+func (l *commitLog) repairEnd(numbers []uint64) ([]uint64, error) {
+	n := len(numbers)
+	first, flags, err := l.readHeader(numbers[n-1])
+	for ; n > 1 && errors.Is(err, errLogNoHeader); n-- {
+		first, flags, err = l.readHeader(numbers[n-2])
+	}
+	if errors.Is(err, errLogNoHeader) {
+		return nil, l.cut(numbers)
+	}
+	if err = errors.Join(err, l.cut(numbers[n:])); err != nil {
+		return nil, err
+	}
+	if flags&logOpenEnd != 0 && n > 1 {
+		fits, err := l.repairSegment(numbers[n-2], numbers[n-1:n], first)
+		if errors.Is(err, errLogNoHeader) {
+			return numbers[:n-2], l.cut(numbers[n-2 : n])
+		}
+		if err != nil || !fits {
+			return numbers[:n-1], err
+		}
+	}
+	_, err = l.repairSegment(numbers[n-1], nil, 0)
+	return numbers[:n], err
+}
+
+// readHeader returns the sequence of a segment's first record and its flags, or errLogNoHeader.
+func (l *commitLog) readHeader(number uint64) (first uint64, flags uint16, err error) {
+	r, err := l.openReader(number)
+	if closing := r.close(); closing != nil {
+		err = closing
+	}
+	if err != nil && err != errLogNoHeader {
+		err = fmt.Errorf("commit log: %s: %w", l.segmentPath(number), logDamaged(err))
+	}
+	return r.sequence, r.flags, err
+}
+
+// cut removes segments behind the end of the log, the last one first, so that what is left after a crash looks the same.
+func (l *commitLog) cut(numbers []uint64) error {
+	for _, number := range slices.Backward(numbers) {
+		path := l.segmentPath(number)
+		info, err := l.opts.FS.Stat(path)
+		if err != nil {
+			return fmt.Errorf("commit log: %w", err)
+		}
+		if err := errors.Join(l.opts.FS.Remove(path), logSyncDir(l.opts.FS, l.opts.Dir)); err != nil {
+			return fmt.Errorf("commit log: remove %s, which is behind the end of the log: %w", path, err)
+		}
+		if info.Size() > 0 {
+			l.dropped(path, 0, info.Size(), "the log ends before")
+		}
+	}
+	return nil
+}
+
+// dropped notes bytes behind the end of the log.
+func (l *commitLog) dropped(path string, offset, size int64, reason string) {
+	l.recovered.Dropped += size
+	l.opts.Logger.Warn("commit log: cut the torn end; it was never acknowledged as fsynced",
+		"path", path, "offset", offset, "bytes", size, "reason", reason)
+}
+
+// repairSegment rewrites a segment without its torn tail and makes it durable. If its records don't end where those of the
+// segment behind begin, it first removes that one, and fits is false.
+func (l *commitLog) repairSegment(number uint64, behind []uint64, follows uint64) (fits bool, err error) {
 	path := l.segmentPath(number)
 	r, err := l.openReader(number)
+	defer func() {
+		if err = errors.Join(err, r.close()); err != nil && !errors.Is(err, errLogNoHeader) {
+			err = fmt.Errorf("commit log: repair %s: %w", path, err)
+		}
+	}()
 	if err != nil {
-		return errors.Join(logDamaged(err), r.close())
+		return false, logDamaged(err)
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
 
 	temp := path + logTempSuffix
 	w, err := l.opts.FS.Create(temp, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return err
+		return false, err
 	}
-	err = logCopyWhole(w, r, logEncodeHeader(number, r.sequence))
+	err = logCopyWhole(w, r, logEncodeHeader(number, r.sequence, r.flags))
 	if err == nil {
 		err = w.Sync()
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
-		return err
+		return false, err
 	}
-	if err := l.opts.FS.Rename(temp, path); err != nil {
-		return err
+	fits = r.sequence == follows
+	if !fits {
+		if err := l.cut(behind); err != nil {
+			return false, err
+		}
 	}
-	if l.recovered.Dropped = r.size - r.offset; l.recovered.Dropped > 0 {
-		l.opts.Logger.Warn("commit log: cut the torn end of the last segment; it was never acknowledged as fsynced",
-			"path", path, "offset", r.offset, "bytes", l.recovered.Dropped, "reason", r.defect.reason)
+	if err := errors.Join(l.opts.FS.Rename(temp, path), logSyncDir(l.opts.FS, l.opts.Dir)); err != nil {
+		return false, err
 	}
-	return logSyncDir(l.opts.FS, l.opts.Dir)
+	if rest := r.size - r.offset; rest > 0 {
+		l.dropped(path, r.offset, rest, r.defect.reason)
+	}
+	return fits, nil
 }
 
 // logCopyWhole writes the header and the whole records that r still has to w. The first defect ends the records.
@@ -271,6 +357,7 @@ type logReader struct {
 	size     int64
 	offset   int64      // after the last whole record
 	sequence uint64     // of the next record
+	flags    uint16     // of the header
 	record   []byte     // the last record with its framing, valid until next
 	parts    []logPart  // the same, decoded
 	defect   *logDefect // what stopped next, if it is neither the end nor a read error
@@ -283,7 +370,8 @@ func (r *logReader) close() error {
 	return r.file.Close()
 }
 
-// openReader opens a segment and reads its header. The reader is never nil, and is to be closed after an error too.
+// openReader opens a segment and reads its header. The reader is never nil, and is to be closed after an error too. The error
+// is errLogNoHeader if there is none.
 func (l *commitLog) openReader(number uint64) (*logReader, error) {
 	r := new(logReader)
 	file, err := l.opts.FS.Open(l.segmentPath(number))
@@ -301,7 +389,7 @@ func (l *commitLog) openReader(number uint64) (*logReader, error) {
 	if _, err := io.ReadFull(r.in, header); err != nil {
 		return r, err
 	}
-	if r.sequence, err = logDecodeHeader(header, number); err != nil {
+	if r.sequence, r.flags, err = logDecodeHeader(header, number); err != nil {
 		return r, err
 	}
 	r.offset = logHeaderSize

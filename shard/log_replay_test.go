@@ -102,9 +102,14 @@ func TestLogTornTail(t *testing.T) {
 	n := len(segments)
 	tail, before := segments[n-1], lasts[n-2]
 	ends := logTestRecordEnds(tail)
-	for at := range logHeaderSize { // which is on disk before the file gets its name
-		logTestRefused(t, logTestPlant(t, slices.Concat(segments[:n-1], [][]byte{tail[:at]})), logTestPath(n), "header", "from a backup")
+	for at := range logHeaderSize {
+		logTestTail(t, slices.Concat(segments[:n-1], [][]byte{tail[:at]}), before, int64(at))
+		damaged := slices.Clone(tail)
+		damaged[at] ^= 0x10
+		logTestRefused(t, logTestPlant(t, slices.Concat(segments[:n-1], [][]byte{damaged})), logTestPath(n), "header", "from a backup")
 	}
+	zeros := slices.Concat(make([]byte, logHeaderSize), tail[logHeaderSize:])
+	logTestTail(t, slices.Concat(segments[:n-1], [][]byte{zeros}), before, int64(len(zeros)))
 	for at := logHeaderSize; at < len(tail); at++ {
 		last, end := before, 0 // of the records that end at or before the byte
 		for i := range ends {
@@ -120,7 +125,42 @@ func TestLogTornTail(t *testing.T) {
 	}
 }
 
-// logTestTail opens a log whose last segment may be torn, commits once more, and opens it again after power loss.
+// TestLogTornEndBefore does the same to the segment before the last one, which was written without an fsync in between: the log
+// ends there. When the last one says that there was an fsync, it is damage.
+func TestLogTornEndBefore(t *testing.T) {
+	segments, lasts := logTestSegments(t)
+	n := len(segments)
+	torn, behind, before := segments[n-2], int64(len(segments[n-1])), lasts[n-3]
+	ends := logTestRecordEnds(torn)
+	with := func(b []byte) [][]byte { return slices.Concat(segments[:n-2], [][]byte{b, segments[n-1]}) }
+	first, _, err := logDecodeHeader(segments[n-1], uint64(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	synced := slices.Concat(logEncodeHeader(uint64(n), first, 0), segments[n-1][logHeaderSize:])
+	for at := range torn {
+		damaged := slices.Clone(torn)
+		damaged[at] ^= 0x10
+		if at < logHeaderSize {
+			logTestRefused(t, logTestPlant(t, with(damaged)), logTestPath(n-1), "header", "from a backup")
+			logTestTail(t, with(torn[:at]), before, int64(at)+behind)
+			continue
+		}
+		last, end := before, 0
+		for i := range ends {
+			if ends[i] <= at {
+				last, end = before+uint64(i), ends[i]
+			}
+		}
+		logTestTail(t, with(damaged), last, int64(len(torn)-end)+behind)
+		logTestTail(t, with(torn[:at]), last, int64(at-end)+behind)
+		for _, b := range [][]byte{damaged, torn[:at]} {
+			logTestRefused(t, logTestPlant(t, slices.Concat(segments[:n-2], [][]byte{b, synced})), "from a backup")
+		}
+	}
+}
+
+// logTestTail opens a log whose end may be torn, commits once more, and opens it again after power loss.
 func logTestTail(t *testing.T, segments [][]byte, last uint64, dropped int64) {
 	t.Helper()
 	fs := logTestPlant(t, segments)
@@ -206,7 +246,7 @@ func TestLogSenselessRecord(t *testing.T) {
 		record = binary.LittleEndian.AppendUint64(record, 1)
 		sum := crc32.Update(crc32.Checksum(record[:4], logCRC), logCRC, record[8:])
 		binary.LittleEndian.PutUint32(record[4:], sum)
-		fs := logTestPlant(t, [][]byte{append(logEncodeHeader(1, 1), record...)})
+		fs := logTestPlant(t, [][]byte{append(logEncodeHeader(1, 1, 0), record...)})
 		logTestRefused(t, fs, "offset 32", "part")
 	}
 }
@@ -242,7 +282,7 @@ func TestLogCrashedRewriting(t *testing.T) {
 	logTestClose(t, l)
 	names, err := fs.List(logTestDir)
 	leftover := slices.ContainsFunc(names, func(s string) bool { return strings.HasSuffix(s, logTempSuffix) })
-	if err != nil || len(names) != len(segments)+2 || leftover {
+	if err != nil || len(names) != len(segments)+3 || leftover { // the notes, the new segment and the next
 		t.Fatalf("files %v, %v", names, err)
 	}
 }

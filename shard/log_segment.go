@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,13 +17,15 @@ import (
 //
 // The directory holds segments, named by their number in ten or more decimal digits with ".log" behind. Numbers are
 // contiguous; the oldest need not be 1, since trimming removes from that end. There is always at least one. "<segment>.tmp"
-// is a segment that was being made or rewritten when the process ended; opening removes it.
+// is a segment that was being made or rewritten when the process ended; opening removes it. The last one may be empty: it
+// was to be next.
 //
 // A segment is a header and records, without padding:
 //
 //	offset  size
 //	     0     8  magic "codeqlog"
-//	     8     4  format version, 1
+//	     8     2  format version, 1
+//	    10     2  flags; 1: the end of the segment before may not have been on disk when records were written to this one
 //	    12     8  segment number, as in the file's name
 //	    20     8  sequence of the first record
 //	    28     4  checksum of bytes 0 to 27
@@ -40,8 +43,9 @@ import (
 // Sequences are contiguous over all segments, so a stale or misplaced record never passes for a valid one. The sequence
 // comes last because it is known only under the log's mutex: the checksum of all before it is computed outside.
 //
-// The header is on disk before the file gets its name, and the name before the first record is written, so a bad header is
-// damage.
+// A segment's name is on disk before its first record is written. The header is written right before that record, to the same
+// block, so power loss leaves both, or zeros, or a file without them; and when a disk is full, a part of the header may be all
+// that is in the file. Any other header is damage.
 
 const (
 	logMagic         = "codeqlog"
@@ -56,6 +60,9 @@ const (
 	logTempSuffix    = ".tmp"
 )
 
+// logOpenEnd is the flag of a segment that the one before may have a torn end.
+const logOpenEnd = 1
+
 var logCRC = crc32.MakeTable(crc32.Castagnoli)
 
 // logSegment is one file of the log. An open one is written by the leader; a closed one is constant.
@@ -63,8 +70,9 @@ type logSegment struct {
 	number   uint64
 	path     string
 	first    uint64   // sequence of the first record
+	flags    uint16   // of the header
 	records  uint64   // written to it
-	size     int64    // bytes
+	size     int64    // bytes; 0 as long as it has no header
 	greatest []uint64 // by shard: the greatest commit number in the segment, 0 if there is none
 
 	file vfs.File // for writing; nil when closed
@@ -95,59 +103,124 @@ func (s *logSegment) durable(durable func(shard uint16) uint64) bool {
 	return true
 }
 
-// rotate makes the active segment durable, closes it and starts the next one. Only the leader calls it.
-func (l *commitLog) rotate() error {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	old := l.active
-	if err := old.syncer.SyncData(); err != nil {
-		return l.fail("fsync", old.path, err)
+// begin writes the header, if that has not been done.
+func (s *logSegment) begin() error {
+	if s.size > 0 {
+		return nil
 	}
-	l.synced.Store(l.written.Load())
-	if err := old.close(); err != nil {
-		return l.fail("close", old.path, err)
+	if err := logWrite(s.file, logEncodeHeader(s.number, s.first, s.flags)); err != nil {
+		return err
 	}
-	l.mu.Lock()
-	l.segments = append(l.segments, old)
-	l.mu.Unlock()
-	next, err := l.createSegment(old.number+1, old.first+old.records)
-	if err != nil {
-		return l.fail("create", l.segmentPath(old.number+1), err)
-	}
-	l.active = next
-	l.opts.Rotated()
+	s.size = logHeaderSize
 	return nil
 }
 
-// createSegment makes an empty segment, durable with its header and its name, in the place of one that may be there.
-func (l *commitLog) createSegment(number, first uint64) (_ *logSegment, err error) {
-	s := &logSegment{number: number, path: l.segmentPath(number), first: first, size: logHeaderSize}
+// rotate retires the active segment and goes on in the next one. Only the leader calls it. It waits only if the disk has
+// not yet taken the segment that was retired before.
+func (l *commitLog) rotate() error {
+	l.mu.Lock()
+	late := l.retired != nil
+	l.mu.Unlock()
+	if late {
+		l.syncMu.Lock()
+		_, err := l.syncRetired()
+		l.syncMu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	next, err := l.prepareNext()
+	if err != nil {
+		return err
+	}
+	old := l.active
+	next.first, next.flags = old.first+old.records, logOpenEnd
+	l.mu.Lock()
+	l.retired, l.active, l.next = old, next, nil
+	l.mu.Unlock()
+	l.opts.Later(l.followRotation)
+	return nil
+}
+
+// followRotation does what a rotation leaves: it puts the retired segment on disk and makes the segment that is next. Its
+// failures stick.
+func (l *commitLog) followRotation() {
+	l.syncMu.Lock()
+	_, err := l.syncRetired()
+	l.syncMu.Unlock()
+	if err == nil {
+		_, _ = l.prepareNext()
+	}
+}
+
+// syncRetired puts the retired segment, if there is one, on disk, closes it, and returns the active one. The caller holds
+// syncMu.
+func (l *commitLog) syncRetired() (active *logSegment, err error) {
+	l.mu.Lock()
+	s, active := l.retired, l.active
+	l.mu.Unlock()
+	if err := l.failed(); err != nil || s == nil {
+		return active, err
+	}
+	if err := s.syncer.SyncData(); err != nil {
+		return nil, l.fail("fsync", s.path, err)
+	}
+	if err := s.close(); err != nil {
+		return nil, l.fail("close", s.path, err)
+	}
+	l.mu.Lock()
+	l.retired = nil
+	l.segments = append(l.segments, s)
+	l.mu.Unlock()
+	l.opts.Rotated()
+	return active, nil
+}
+
+// prepareNext returns the segment behind the active one, empty and with its name on disk, and makes it if need be.
+func (l *commitLog) prepareNext() (*logSegment, error) {
+	l.nextMu.Lock()
+	defer l.nextMu.Unlock()
+	l.mu.Lock()
+	next, number := l.next, l.active.number+1
+	l.mu.Unlock()
+	if err := l.failed(); err != nil || next != nil {
+		return next, err
+	}
+	next = &logSegment{number: number, path: l.segmentPath(number)}
+	if err := l.createSegment(next, false); err != nil {
+		return nil, l.fail("create", next.path, err)
+	}
+	l.mu.Lock()
+	l.next = next
+	l.mu.Unlock()
+	return next, nil
+}
+
+// createSegment makes a segment without records, in the place of one that may be there, with its name on disk, and its header
+// if it is to be begun.
+func (l *commitLog) createSegment(s *logSegment, begun bool) (err error) {
 	temp := s.path + logTempSuffix
 	if s.file, err = l.opts.FS.Create(temp, vfs.WriteCategoryUnspecified); err != nil {
-		return nil, err
+		return err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.file.Close())
 		}
 	}()
-	if err := logWrite(s.file, logEncodeHeader(number, first)); err != nil {
-		return nil, err
-	}
-	if err := s.file.Sync(); err != nil {
-		return nil, err
+	if begun {
+		if err := errors.Join(s.begin(), s.file.Sync()); err != nil {
+			return err
+		}
 	}
 	if err := l.opts.FS.Rename(temp, s.path); err != nil {
-		return nil, err
+		return err
 	}
 	if err := logSyncDir(l.opts.FS, l.opts.Dir); err != nil {
-		return nil, err
+		return err
 	}
-	if s.syncer, err = l.opts.FS.OpenReadWrite(s.path, vfs.WriteCategoryUnspecified); err != nil {
-		return nil, err
-	}
-	l.bytes.Add(s.size)
-	return s, nil
+	s.syncer, err = l.opts.FS.OpenReadWrite(s.path, vfs.WriteCategoryUnspecified)
+	return err
 }
 
 // trim removes the oldest segments for as long as the shards hold all of their commits on disk: as long as every shard's
@@ -202,31 +275,39 @@ func logSegmentNumber(name string) (uint64, error) {
 	return number, nil
 }
 
-func logEncodeHeader(number, first uint64) []byte {
+func logEncodeHeader(number, first uint64, flags uint16) []byte {
 	b := make([]byte, 0, logHeaderSize)
 	b = append(b, logMagic...)
-	b = binary.LittleEndian.AppendUint32(b, logFormatVersion)
+	b = binary.LittleEndian.AppendUint16(b, logFormatVersion)
+	b = binary.LittleEndian.AppendUint16(b, flags)
 	b = binary.LittleEndian.AppendUint64(b, number)
 	b = binary.LittleEndian.AppendUint64(b, first)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, logCRC))
 }
 
-var errLogBadHeader = errors.New("the segment's header is incomplete or its checksum is wrong")
+var (
+	errLogBadHeader = errors.New("the checksum of the segment's header is wrong")
+	errLogNoHeader  = errors.New("the segment's header is missing")
+)
 
-// logDecodeHeader returns the sequence of the segment's first record.
-func logDecodeHeader(b []byte, number uint64) (first uint64, err error) {
-	if len(b) < logHeaderSize || crc32.Checksum(b[:28], logCRC) != binary.LittleEndian.Uint32(b[28:]) ||
-		string(b[:8]) != logMagic {
-		return 0, errLogBadHeader
+// logDecodeHeader returns the sequence of the segment's first record and the flags. The error is errLogNoHeader if the header
+// was not written yet.
+func logDecodeHeader(b []byte, number uint64) (first uint64, flags uint16, err error) {
+	if len(b) < logHeaderSize || len(bytes.Trim(b, "\x00")) == 0 {
+		return 0, 0, errLogNoHeader
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != logFormatVersion {
-		return 0, fmt.Errorf("the segment has format version %d, this program reads %d: use the version that wrote it",
+	if crc32.Checksum(b[:28], logCRC) != binary.LittleEndian.Uint32(b[28:]) ||
+		string(b[:8]) != logMagic {
+		return 0, 0, errLogBadHeader
+	}
+	if v := binary.LittleEndian.Uint16(b[8:]); v != logFormatVersion {
+		return 0, 0, fmt.Errorf("the segment has format version %d, this program reads %d: use the version that wrote it",
 			v, logFormatVersion)
 	}
 	if n := binary.LittleEndian.Uint64(b[12:]); n != number {
-		return 0, fmt.Errorf("the header says segment %d: the file was renamed", n)
+		return 0, 0, fmt.Errorf("the header says segment %d: the file was renamed", n)
 	}
-	return binary.LittleEndian.Uint64(b[20:]), nil
+	return binary.LittleEndian.Uint64(b[20:]), binary.LittleEndian.Uint16(b[10:]), nil
 }
 
 // logDecodeParts cuts a record's body into its parts, which alias it. The body's checksum was right.
