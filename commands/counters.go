@@ -51,6 +51,8 @@ func (c *counters) sinceReset(now counts) counts {
 	now.keys.Expired -= c.base.keys.Expired
 	now.keys.Hits -= c.base.keys.Hits
 	now.keys.Misses -= c.base.keys.Misses
+	now.keys.RowsRead -= c.base.keys.RowsRead
+	now.keys.RowsWritten -= c.base.keys.RowsWritten
 	return now
 }
 

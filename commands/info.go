@@ -251,6 +251,8 @@ func infoStats(c *Call, r *report) error {
 	r.add("evicted_clients", 0)
 	r.add("keyspace_hits", total.keys.Hits)
 	r.add("keyspace_misses", total.keys.Misses)
+	r.add("rows_read", total.keys.RowsRead)
+	r.add("rows_written", total.keys.RowsWritten)
 	r.add("pubsub_channels", len(s.audiences.channels.names()))
 	r.add("pubsub_patterns", len(s.audiences.patterns.names()))
 	r.add("pubsubshard_channels", len(s.audiences.shards.names()))

@@ -430,12 +430,10 @@ func zlexcount(c *Call) error {
 		return err
 	}
 	var n int64
-	err = r.each(z, func([]byte, float64) bool {
-		n++
-		return true
-	})
-	if err != nil {
-		return err
+	if !r.empty {
+		if n, err = z.CountByLex(r.lex); err != nil {
+			return err
+		}
 	}
 	c.Out.Int(n)
 	return nil

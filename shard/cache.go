@@ -1,5 +1,7 @@
 package shard
 
+import "container/list"
+
 // objectCache is a shard's write-through cache of objects, bounded in bytes and evicted least recently used
 // first. It is guarded by the shard's lock. Evicting is only done between transactions, so what a transaction
 // has read or written stays where it is until it ends.
@@ -9,6 +11,7 @@ type objectCache struct {
 	root   object  // sentinel of the ring: root.next is the most recently used object
 	bytes  int
 	budget int
+	ranks  rankIndexes
 }
 
 func newObjectCache(databases, budget int) *objectCache {
@@ -17,6 +20,7 @@ func newObjectCache(databases, budget int) *objectCache {
 		c.dbs[i] = make(map[string]*object)
 	}
 	c.root.prev, c.root.next = &c.root, &c.root
+	c.ranks = rankIndexes{cache: c, byID: make(map[uint64]*list.Element)}
 	return c
 }
 

@@ -356,6 +356,7 @@ func (s *Shard) clearCollections() (cleared bool, err error) {
 				return false, errors.Join(err, s.finish(it))
 			}
 		}
+		s.cache.ranks.drop(id)
 		if count < rangeDeleteAt {
 			var n int
 			if n, done, err = s.deleteRows(s.db, kind, id, clearBytes); err != nil {

@@ -368,14 +368,23 @@ func (s *Shard) iterate(r pebble.Reader, start, end []byte) (*pebble.Iterator, e
 
 // finish closes an iterator and returns what went wrong while it ran.
 func (s *Shard) finish(it *pebble.Iterator) error {
+	s.stats.RowsRead += int64(stepsOf(it))
 	if err := it.Close(); err != nil {
 		return s.readError(err)
 	}
 	return nil
 }
 
+// stepsOf is how many rows, those included that are no longer there, the iterator has stepped over.
+func stepsOf(it *pebble.Iterator) int {
+	stats := it.Stats()
+	const rows = pebble.InternalIterCall
+	return stats.ForwardSeekCount[rows] + stats.ReverseSeekCount[rows] + stats.ForwardStepCount[rows] + stats.ReverseStepCount[rows]
+}
+
 // view passes a row's value to fn, which may not keep it. Without a row it returns pebble.ErrNotFound.
 func (s *Shard) view(key []byte, fn func(val []byte) error) error {
+	s.stats.RowsRead++
 	val, deleted, staged := s.row(key)
 	switch {
 	case deleted:
@@ -417,6 +426,7 @@ func (s *Shard) prepare() logPart {
 	s.state.number++
 	s.valBuf = s.state.encode(s.valBuf[:0])
 	s.set(append(s.keyBuf[:0], rowState), s.valBuf)
+	s.stats.RowsWritten += int64(s.batch.Count())
 	return logPart{shard: uint16(s.ordinal), number: s.state.number, repr: s.batch.Repr()}
 }
 
@@ -430,6 +440,9 @@ func (s *Shard) apply(pos uint64) error {
 	for _, o := range s.dirty {
 		o.dirty = false
 		o.settle()
+		if o.zset != nil {
+			s.tidyRanks(o)
+		}
 		if len(s.watches) > 0 && !o.quiet {
 			s.notifyWatches(o.db, o.key)
 		}
@@ -441,6 +454,7 @@ func (s *Shard) apply(pos uint64) error {
 	if s.wiped && len(s.queues) > 0 {
 		s.noteWiped()
 	}
+	s.cache.ranks.settle()
 	s.endBatch()
 	if s.cache.bytes > s.cache.budget {
 		s.cache.evict()
@@ -459,6 +473,7 @@ func (s *Shard) abort() {
 	if s.wiped {
 		s.cache.dropAll()
 	}
+	s.cache.ranks.undo()
 	s.state, s.before = s.before, shardState{spaces: s.state.spaces}
 	s.endBatch()
 }

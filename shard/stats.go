@@ -13,6 +13,9 @@ type Stats struct {
 	Expired int64 // keys that were removed since their deadline had passed
 	Hits    int64 // lookups of keys that were there, as far as Tx.CountLookups has them counted
 	Misses  int64 // the same, of keys that were not
+	// RowsRead are the rows that were looked for or stepped over, those included that are no longer there: what reading costs
+	// beyond the cache. RowsWritten are those of commits; a range of rows that is removed as one counts once.
+	RowsRead, RowsWritten int64
 }
 
 // Stats adds up what the shards have counted. The transaction has to hold all of them.
@@ -21,6 +24,8 @@ func (tx *Tx) Stats() (sum Stats) {
 		sum.Expired += s.stats.Expired
 		sum.Hits += s.stats.Hits
 		sum.Misses += s.stats.Misses
+		sum.RowsRead += s.stats.RowsRead
+		sum.RowsWritten += s.stats.RowsWritten
 	}
 	return sum
 }

@@ -127,7 +127,9 @@ func (z ZSet) Set(member []byte, score float64) (added bool, err error) {
 	s.keyBuf = appendScoreKey(s.keyBuf[:0], o.id, score, member)
 	s.set(s.keyBuf, nil)
 	o.zset.put(member, score, scoreSize, scoreSize)
-	o.zset.insert(scored{score, string(member)})
+	e := scored{score, string(member)}
+	o.zset.insert(e)
+	s.cache.ranks.change(o.id, e, 1)
 	return !ok, nil
 }
 
@@ -135,6 +137,7 @@ func (s *Shard) deleteScore(o *object, e scored) {
 	s.keyBuf = appendScoreKey(s.keyBuf[:0], o.id, e.score, []byte(e.member))
 	s.delete(s.keyBuf)
 	o.zset.remove(e)
+	s.cache.ranks.change(o.id, e, -1)
 }
 
 // Remove removes the member and tells whether it was there.
@@ -318,131 +321,6 @@ func (z ZSet) ordered(rev bool, walk func(s *Shard, o *object, take func(scored)
 		return walk(z.s, z.o, call)
 	}
 	return z.merge(rev, walk, call)
-}
-
-// RangeByRank calls fn for the members whose ranks are start … stop, counted from the low end or, with rev,
-// from the high end, until it returns false. 0 <= start <= stop < Len.
-func (z ZSet) RangeByRank(start, stop int64, rev bool, fn func(member []byte, score float64) bool) error {
-	left := stop - start + 1
-	take := func(member []byte, score float64) bool {
-		if start > 0 {
-			start--
-			return true
-		}
-		left--
-		return fn(member, score) && left > 0
-	}
-	if !z.partitioned && z.o.kind != KindNone && z.o.zset.low.whole() {
-		tree := z.o.zset.low.tree
-		each := func(e scored) bool { return take([]byte(e.member), e.score) }
-		skip := int(start)
-		start = 0
-		if rev {
-			first, _ := tree.GetAt(tree.Len() - 1 - skip)
-			tree.Descend(first, each)
-		} else {
-			first, _ := tree.GetAt(skip)
-			tree.Ascend(first, each)
-		}
-		return nil
-	}
-	return z.ordered(rev, func(s *Shard, o *object, take func(scored) bool) error {
-		if rev {
-			return s.descendAll(o, take)
-		}
-		return s.ascend(o, scored{score: math.Inf(-1)}, take)
-	}, take)
-}
-
-// Count counts the members whose score is in the range.
-func (z ZSet) Count(r ScoreRange) (n int64, err error) {
-	from, empty := r.begin()
-	to, endless := r.end()
-	if empty || !endless && !from.less(to) {
-		return 0, nil
-	}
-	err = z.each(func(s *Shard, o *object) error {
-		inside, err := s.countEntries(o, from, to, endless)
-		n += inside
-		return err
-	})
-	return n, err
-}
-
-// Rank returns how many members are before the member, counted from the low end or, with rev, from the high
-// end, and its score.
-func (z ZSet) Rank(member []byte, rev bool) (rank int64, score float64, ok bool, err error) {
-	score, ok, err = z.Score(member)
-	if err != nil || !ok {
-		return 0, 0, false, err
-	}
-	total, err := z.Len()
-	if err != nil {
-		return 0, 0, false, err
-	}
-	self := scored{score, string(member)}
-	err = z.each(func(s *Shard, o *object) error {
-		before, err := s.countEntries(o, scored{score: math.Inf(-1)}, self, false)
-		rank += before
-		return err
-	})
-	if rev {
-		rank = total - 1 - rank
-	}
-	return rank, score, true, err
-}
-
-const (
-	// countWalk is how many entries are counted one by one before the whole order is loaded, if it fits.
-	countWalk = 4096
-	// orderShare is the part of the cache that one order may take for that.
-	orderShare = 3
-)
-
-// countEntries counts the entries from one up to another, which is not among them, or to the end. Within the low window it
-// takes a logarithmic number of steps, elsewhere one for each entry. A count that goes on and on therefore loads the
-// whole order, so that the next one is short, unless that would push everything else out of the cache.
-func (s *Shard) countEntries(o *object, from, to scored, endless bool) (n int64, err error) {
-	if n, ok := o.zset.countCached(from, to, endless); ok {
-		return n, nil
-	}
-	load := false
-	err = s.ascend(o, from, func(e scored) bool {
-		if !endless && !e.less(to) {
-			return false
-		}
-		n++
-		load = n == countWalk && s.orderFits(o)
-		return !load
-	})
-	if err != nil || !load {
-		return n, err
-	}
-	w := scoreWindow{tree: newScoreTree()}
-	if _, err := s.ascendRows(o, nil, func(e scored) bool { w.load(e); return true }); err != nil {
-		return 0, err
-	}
-	o.zset.setWhole(w)
-	s.cache.charge(o)
-	n, _ = o.zset.countCached(from, to, endless)
-	return n, nil
-}
-
-// countCached counts what lies within the low window.
-func (b *zsetBody) countCached(from, to scored, endless bool) (n int64, ok bool) {
-	switch {
-	case !endless && b.lowCovers(to):
-		return b.low.rank(to) - b.low.rank(from), true
-	case endless && b.low.whole():
-		return int64(b.low.tree.Len()) - b.low.rank(from), true
-	}
-	return 0, false
-}
-
-// orderFits estimates whether the cache has room for the whole order, by the entries in the low window.
-func (s *Shard) orderFits(o *object) bool {
-	known := o.zset.low.tree.Len()
-	return known > 0 && o.count*int64(o.zset.low.bytes/known) <= int64(s.cache.budget/orderShare)
 }
 
 // compareScored orders entries for merging.

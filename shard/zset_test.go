@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"codeq/internal/clock"
@@ -20,6 +19,7 @@ type zsetDuel struct {
 	st   *Store
 	tx   *Tx
 	rnd  *rand.Rand
+	key  string
 	want []scored
 	// Entries are drawn with so many scores, and members with this prefix.
 	scores int
@@ -46,7 +46,7 @@ func (d *zsetDuel) ok(err error) {
 
 func (d *zsetDuel) zset() ZSet {
 	d.t.Helper()
-	z, err := d.tx.DB(0).ZSet([]byte("z"))
+	z, err := d.tx.DB(0).ZSet([]byte(d.key))
 	d.ok(err)
 	return z
 }
@@ -140,17 +140,18 @@ func (d *zsetDuel) inside(r ScoreRange) (in []scored) {
 
 // forget makes the cache lose some or all of what it knows of the sorted set.
 func (d *zsetDuel) forget() {
-	s := d.st.shards[0]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.cache.get(0, []byte("z"))
-	switch {
-	case o == nil:
-	case d.rnd.IntN(2) == 0 && o.zset != nil:
-		o.dropElements()
-		s.cache.charge(o)
-	default:
-		s.cache.drop(o)
+	for _, s := range d.st.shards {
+		s.mu.Lock()
+		o := s.cache.get(0, []byte(d.key))
+		switch {
+		case o == nil:
+		case d.rnd.IntN(2) == 0 && o.zset != nil:
+			o.dropElements()
+			s.cache.charge(o)
+		default:
+			s.cache.drop(o)
+		}
+		s.mu.Unlock()
 	}
 }
 
@@ -184,7 +185,7 @@ func TestZSetWindows(t *testing.T) {
 			opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
 			opts.Fsync, opts.CacheBytes = FsyncNo, 1<<20
 			st := openTest(t, opts)
-			d := &zsetDuel{t: t, st: st, tx: st.NewTx(), rnd: rand.New(rand.NewPCG(seed, 1)), scores: members, prefix: "m"}
+			d := &zsetDuel{t: t, key: "z", st: st, tx: st.NewTx(), rnd: rand.New(rand.NewPCG(seed, 1)), scores: members, prefix: "m"}
 			if seed%2 == 1 { // marks are cut short, and many members share one
 				d.scores, d.prefix = 3, strings.Repeat("m", 2*maxMarkBytes)
 			}
@@ -242,11 +243,11 @@ func internalSteps(t *testing.T, s *Shard, o *object, highest bool) int {
 	} else {
 		found = it.First()
 	}
-	stats := it.Stats()
+	steps := stepsOf(it) - 1 // without the seek
 	if err := s.finish(it); err != nil || !found {
 		t.Fatalf("found %v, %v", found, err)
 	}
-	return stats.ForwardStepCount[pebble.InternalIterCall] + stats.ReverseStepCount[pebble.InternalIterCall]
+	return steps
 }
 
 // TestDrainedEnds pops most of a sorted set from one end. Nobody who asks for that end steps over what was popped, be the sorted
@@ -259,7 +260,7 @@ func TestDrainedEnds(t *testing.T) {
 				opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
 				opts.Fsync, opts.CacheBytes, opts.MemtableBytes = FsyncNo, 64<<20, 64<<20
 				st := openTest(t, opts)
-				d := &zsetDuel{t: t, st: st, tx: st.NewTx(), rnd: rand.New(rand.NewPCG(1, 1))}
+				d := &zsetDuel{t: t, key: "z", st: st, tx: st.NewTx(), rnd: rand.New(rand.NewPCG(1, 1))}
 				defer func() {
 					d.tx.End()
 					closeTest(t, st)
@@ -293,54 +294,5 @@ func TestDrainedEnds(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestCountLoadsTheOrder counts in a sorted set of which little is cached: the second time in memory, unless the order doesn't
-// fit into the cache.
-func TestCountLoadsTheOrder(t *testing.T) {
-	const entries = 3 * countWalk
-	for _, fits := range []bool{true, false} {
-		opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
-		opts.Fsync, opts.CacheBytes, opts.MemtableBytes = FsyncNo, 1<<20, 64<<20
-		if fits {
-			opts.CacheBytes = 64 << 20
-		}
-		st := openTest(t, opts)
-		d := &zsetDuel{t: t, st: st, tx: st.NewTx(), rnd: rand.New(rand.NewPCG(1, 1))}
-		d.tx.Begin(st.All())
-		for i := range entries {
-			d.set(d.zset(), scored{float64(i), fmt.Sprintf("member %05d", i)})
-		}
-		d.ok(d.tx.Commit())
-		d.tx.End()
-		s := st.shards[0]
-		s.mu.Lock()
-		if o := s.cache.get(0, []byte("z")); o != nil {
-			s.cache.drop(o)
-		}
-		s.mu.Unlock()
-
-		d.tx.Begin(st.All())
-		z := d.zset()
-		n, err := z.Count(ScoreRange{Min: 10, Max: 20})
-		d.ok(err)
-		d.check("short count", n, 11)
-		if z.o.zset.low.whole() {
-			t.Error("a short count has loaded the order")
-		}
-		for range 2 {
-			rank, _, _, err := z.Rank([]byte("member 12000"), false)
-			d.ok(err)
-			d.check("rank", rank, 12000)
-			n, err := z.Count(ScoreRange{Min: 100, Max: math.Inf(1), MinEx: true})
-			d.ok(err)
-			d.check("count", n, entries-101)
-		}
-		if z.o.zset.low.whole() != fits {
-			t.Errorf("the order fits: %v, and is loaded: %v", fits, !fits)
-		}
-		d.tx.End()
-		closeTest(t, st)
 	}
 }
