@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/gammazero/deque"
 )
@@ -383,6 +384,9 @@ func (l List) Range(start, stop int64, fn func(val []byte)) error {
 		}
 		return nil
 	}
+	if o.count-start <= stop {
+		return s.rangeFromTail(o, o.count-1-stop, stop-start+1, fn)
+	}
 	pos := int64(-1)
 	return s.walk(o, Head, func(it listItem) bool {
 		if pos++; pos >= start {
@@ -390,6 +394,25 @@ func (l List) Range(start, stop int64, fn func(val []byte)) error {
 		}
 		return pos < stop
 	})
+}
+
+// rangeFromTail calls fn for n elements of which the last has skip elements behind it: they are found from the tail, and
+// turned round.
+func (s *Shard) rangeFromTail(o *object, skip, n int64, fn func(val []byte)) error {
+	vals := make([][]byte, 0, n)
+	err := s.walk(o, Tail, func(it listItem) bool {
+		if skip--; skip < 0 {
+			vals = append(vals, it.val)
+		}
+		return int64(len(vals)) < n
+	})
+	if err != nil {
+		return err
+	}
+	for _, val := range slices.Backward(vals) {
+		fn(val)
+	}
+	return nil
 }
 
 // Remove removes elements that equal val: the first count from the head, or for a negative count from the
@@ -404,22 +427,43 @@ func (l List) Remove(count int64, val []byte) (n int64, err error) {
 		end, limit = Tail, max(-count, 0) // the least count has no opposite, and means all
 	}
 	var gone []int64
+	bound := int64(-1) // elements between the end and the first that stays
 	err = s.walk(o, end, func(it listItem) bool {
 		if bytes.Equal(it.val, val) {
 			gone = append(gone, it.index)
+		} else if bound < 0 {
+			bound = int64(len(gone))
 		}
 		return limit == 0 || int64(len(gone)) < limit
 	})
 	if err != nil || len(gone) == 0 {
 		return 0, err
 	}
+	if bound < 0 {
+		bound = int64(len(gone))
+	}
+	s.modify(o)
+	if end == Head {
+		o.list.cutEnds(gone[:bound], nil)
+	} else {
+		o.list.cutEnds(nil, gone[:bound])
+	}
 	s.removeIndices(o, gone)
 	return int64(len(gone)), nil
 }
 
+// cutEnds moves head and tail past elements that go: the outermost ones at either end, from there inwards.
+func (b *listBody) cutEnds(first, last []int64) {
+	if n := len(first); n > 0 {
+		b.head = first[n-1] + 1
+	}
+	if n := len(last); n > 0 {
+		b.tail = last[n-1]
+	}
+}
+
 // removeIndices removes the elements at the indices.
 func (s *Shard) removeIndices(o *object, gone []int64) {
-	s.modify(o)
 	set := make(map[int64]struct{}, len(gone))
 	for _, index := range gone {
 		set[index] = struct{}{}
@@ -464,98 +508,30 @@ func (l List) Trim(start, stop int64) error {
 	if start > stop || start >= o.count {
 		return s.remove(o)
 	}
-	var gone []int64
-	take := func(n int64, end End) error {
-		if n <= 0 {
-			return nil
-		}
-		return s.walk(o, end, func(it listItem) bool {
-			gone = append(gone, it.index)
-			n--
-			return n > 0
-		})
-	}
-	if err := take(start, Head); err != nil {
+	first, err := s.outermost(o, Head, start)
+	if err != nil {
 		return err
 	}
-	if err := take(o.count-1-stop, Tail); err != nil {
+	last, err := s.outermost(o, Tail, o.count-1-stop)
+	if err != nil {
 		return err
 	}
 	s.modify(o) // for those who watch the key: as in Redis a trim that removes nothing counts, too
-	if len(gone) > 0 {
+	o.list.cutEnds(first, last)
+	if gone := append(first, last...); len(gone) > 0 {
 		s.removeIndices(o, gone)
 	}
 	return nil
 }
 
-// Insert puts val before or after the first element that equals pivot. It returns false when there is none.
-// What follows, or precedes where that is less, is written anew one index on.
-func (l List) Insert(before bool, pivot, val []byte) (ok bool, err error) {
-	s, o := l.s, l.o
-	if o.kind == KindNone {
-		return false, nil
+// outermost returns the indices of n elements, from the end inwards.
+func (s *Shard) outermost(o *object, end End, n int64) (indices []int64, err error) {
+	if n <= 0 {
+		return nil, nil
 	}
-	var items []listItem
-	at := -1
-	err = s.walk(o, Head, func(it listItem) bool {
-		if at < 0 && bytes.Equal(it.val, pivot) {
-			at = len(items)
-		}
-		items = append(items, it)
-		return true
+	err = s.walk(o, end, func(it listItem) bool {
+		indices = append(indices, it.index)
+		return int64(len(indices)) < n
 	})
-	if err != nil || at < 0 {
-		return false, err
-	}
-	if !before {
-		at++
-	}
-	s.insertAt(o, items, at, append(make([]byte, 0, len(val)), val...))
-	return true, nil
-}
-
-func (s *Shard) insertAt(o *object, items []listItem, at int, val []byte) {
-	s.modify(o)
-	b := o.list
-	put := func(it listItem) {
-		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
-		s.set(s.keyBuf, it.val)
-	}
-	shift := func(it *listItem, by int64) {
-		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
-		s.delete(s.keyBuf)
-		it.index += by
-		put(*it)
-	}
-	fresh := listItem{val: val}
-	if at < len(items)/2 {
-		for i := range at {
-			shift(&items[i], -1)
-		}
-		fresh.index = items[0].index - 1
-		if at > 0 {
-			fresh.index = items[at-1].index + 1
-		}
-	} else {
-		for i := len(items) - 1; i >= at; i-- {
-			shift(&items[i], 1)
-		}
-		fresh.index = b.tail
-		if at < len(items) {
-			fresh.index = items[at].index - 1
-		}
-	}
-	put(fresh)
-	o.count++
-	b.head = min(b.head, fresh.index, items[0].index)
-	b.tail = max(b.tail, fresh.index+1, items[len(items)-1].index+1)
-	b.front, b.back = listWindow{}, listWindow{}
-	for i := 0; i <= len(items); i++ {
-		if i == at {
-			b.front.push(Tail, fresh)
-		}
-		if i < len(items) {
-			b.front.push(Tail, items[i])
-		}
-	}
+	return indices, err
 }

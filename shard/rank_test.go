@@ -22,7 +22,9 @@ type rankDuel struct {
 	want []scored
 }
 
-func (d *rankDuel) place(e scored) (int, bool) { return slices.BinarySearchFunc(d.want, e, compareScored) }
+func (d *rankDuel) place(e scored) (int, bool) {
+	return slices.BinarySearchFunc(d.want, e, compareScored)
+}
 
 // split divides a run as tidyRanks does from rows.
 func (d *rankDuel) split(run rankRun) (parts []rankRun, err error) {
