@@ -5,72 +5,101 @@ import "container/list"
 // objectCache is a shard's write-through cache of objects, bounded in bytes and evicted least recently used
 // first. It is guarded by the shard's lock. Evicting is only done between transactions, so what a transaction
 // has read or written stays where it is until it ends.
+//
+// Each database has a part of its own, so that emptying one and swapping two are single steps, whatever is cached.
 type objectCache struct {
-	dbs    []map[string]*object
-	live   []int64 // by database: the cached objects that are not known to be absent
-	root   object  // sentinel of the ring: root.next is the most recently used object
+	dbs    []*cachedDB
+	uses   uint64 // counts get and add, to compare how recently objects of different databases were used
 	bytes  int
 	budget int
 	ranks  rankIndexes
 }
 
+// cachedDB is what is cached of a database.
+type cachedDB struct {
+	n       int                // the number of the database
+	objects map[string]*object // nil: the database was emptied since, and this is no longer part of the cache
+	live    int64              // the objects that are not known to be absent
+	root    object             // sentinel of the ring: root.next is the most recently used object
+	bytes   int
+}
+
+func newCachedDB(n int) *cachedDB {
+	d := &cachedDB{n: n, objects: make(map[string]*object)}
+	d.root.prev, d.root.next = &d.root, &d.root
+	return d
+}
+
 func newObjectCache(databases, budget int) *objectCache {
-	c := &objectCache{dbs: make([]map[string]*object, databases), live: make([]int64, databases), budget: budget}
+	c := &objectCache{dbs: make([]*cachedDB, databases), budget: budget}
 	for i := range c.dbs {
-		c.dbs[i] = make(map[string]*object)
+		c.dbs[i] = newCachedDB(i)
 	}
-	c.root.prev, c.root.next = &c.root, &c.root
 	c.ranks = rankIndexes{cache: c, byID: make(map[uint64]*list.Element)}
 	return c
 }
 
 func (c *objectCache) get(db int, key []byte) *object {
-	o := c.dbs[db][string(key)]
-	if o != nil && c.root.next != o {
-		c.unlink(o)
-		c.pushFront(o)
+	d := c.dbs[db]
+	o := d.objects[string(key)]
+	if o == nil {
+		return nil
+	}
+	c.use(o)
+	if d.root.next != o {
+		o.unlink()
+		d.pushFront(o)
 	}
 	return o
 }
 
+func (c *objectCache) use(o *object) {
+	c.uses++
+	o.used = c.uses
+}
+
 func (c *objectCache) add(o *object) {
-	c.dbs[o.db][o.key] = o
+	o.db.objects[o.key] = o
 	if o.kind != KindNone {
-		c.live[o.db]++
+		o.db.live++
 	}
-	c.pushFront(o)
+	c.use(o)
+	o.db.pushFront(o)
 	c.charge(o)
 }
 
 // charge brings the object's share of the budget up to date.
 func (c *objectCache) charge(o *object) {
+	if o.db.objects == nil {
+		return
+	}
 	n := o.footprint()
 	c.bytes += n - o.bytes
+	o.db.bytes += n - o.bytes
 	o.bytes = n
 }
 
 func (c *objectCache) drop(o *object) {
-	if c.dbs[o.db][o.key] != o {
+	d := o.db
+	if d.objects[o.key] != o {
 		return
 	}
-	delete(c.dbs[o.db], o.key)
+	delete(d.objects, o.key)
 	if o.kind != KindNone {
-		c.live[o.db]--
+		d.live--
 	}
-	c.unlink(o)
+	o.unlink()
 	c.bytes -= o.bytes
+	d.bytes -= o.bytes
 	o.bytes = 0
 }
 
 // dropDB forgets every object of one database.
 func (c *objectCache) dropDB(db int) {
-	for _, o := range c.dbs[db] {
-		c.unlink(o)
-		c.bytes -= o.bytes
-		o.bytes = 0
-	}
-	c.dbs[db] = make(map[string]*object)
-	c.live[db] = 0
+	d := c.dbs[db]
+	c.bytes -= d.bytes
+	d.objects = nil
+	c.dbs[db] = newCachedDB(db)
 }
 
 func (c *objectCache) dropAll() {
@@ -79,12 +108,21 @@ func (c *objectCache) dropAll() {
 	}
 }
 
+// swap gives the cached objects of two databases to each other.
+func (c *objectCache) swap(a, b int) {
+	c.dbs[a], c.dbs[b] = c.dbs[b], c.dbs[a]
+	c.dbs[a].n, c.dbs[b].n = a, b
+}
+
 // evict brings the cache back under its budget. An object that alone takes half of it first loses half of
 // its cached elements, so that the hottest collection of a shard is never the one that empties the cache.
 func (c *objectCache) evict() {
-	for c.bytes > c.budget && c.root.prev != &c.root {
-		o := c.root.prev
-		if o == c.root.next || o.bytes > c.budget/2 {
+	for c.bytes > c.budget {
+		o := c.oldest()
+		if o == nil {
+			return
+		}
+		if o.used == c.uses || o.bytes > c.budget/2 {
 			before := o.bytes
 			o.dropElements()
 			c.charge(o)
@@ -96,12 +134,22 @@ func (c *objectCache) evict() {
 	}
 }
 
-func (c *objectCache) pushFront(o *object) {
-	o.prev, o.next = &c.root, c.root.next
+// oldest is the least recently used object, nil if there is none.
+func (c *objectCache) oldest() (oldest *object) {
+	for _, d := range c.dbs {
+		if o := d.root.prev; o != &d.root && (oldest == nil || o.used < oldest.used) {
+			oldest = o
+		}
+	}
+	return oldest
+}
+
+func (d *cachedDB) pushFront(o *object) {
+	o.prev, o.next = &d.root, d.root.next
 	o.prev.next, o.next.prev = o, o
 }
 
-func (c *objectCache) unlink(o *object) {
+func (o *object) unlink() {
 	o.prev.next, o.next.prev = o.next, o.prev
 	o.prev, o.next = nil, nil
 }

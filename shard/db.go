@@ -175,7 +175,7 @@ func (d DB) Set(key, val []byte, expireAtMs int64) error {
 		}
 		s.modify(o)
 		o.kind = KindString
-		s.count(o.db, 1)
+		s.count(o.db.n, 1)
 	}
 	s.modify(o)
 	// A new slice each time: a reply of this run may still refer to the old one.

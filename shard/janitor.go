@@ -265,7 +265,7 @@ func (s *Shard) flush(db int) {
 	s.set(binary.BigEndian.AppendUint32([]byte{rowDeadKeyspace}, ks.id), nil)
 	kept := s.dirty[:0]
 	for _, o := range s.dirty {
-		if o.db == db {
+		if o.db.n == db {
 			o.dirty = false
 		} else {
 			kept = append(kept, o)

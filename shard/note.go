@@ -70,7 +70,7 @@ func (tx *Tx) keepBytes(b []byte) []byte {
 // noteOf is Note for the shard's own events.
 func (s *Shard) noteOf(class NoteClass, event string, o *object) {
 	if s.store.Notes(class) {
-		s.tx.Note(Note{Class: class, DB: o.db, Event: event, Key: []byte(o.key)})
+		s.tx.Note(Note{Class: class, DB: o.db.n, Event: event, Key: []byte(o.key)})
 	}
 }
 

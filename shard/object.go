@@ -50,7 +50,7 @@ func (k Kind) String() string {
 // next reader decodes the metadata row afresh.
 type object struct {
 	key      string
-	db       int
+	db       *cachedDB // where it is cached
 	kind     Kind
 	expireAt int64  // unix ms; 0: never
 	id       uint64 // collection id
@@ -69,7 +69,8 @@ type object struct {
 	turn   uint64 // when the object was last made dirty, counted while somebody waits on the shard; see gatherReady
 	bytes  int    // what the cache has charged for it
 
-	prev, next *object // the cache's list, most recently used first
+	prev, next *object // the ring of its database, most recently used first
+	used       uint64  // when it was last used, see objectCache.uses
 }
 
 // objectOverhead is what an object without elements costs in memory, about, besides its key and value.

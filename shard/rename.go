@@ -36,8 +36,8 @@ func (s *Shard) rename(o, do *object) error {
 	}
 	o.clear()
 	if do.db != o.db {
-		s.count(o.db, -1)
-		s.count(do.db, 1)
+		s.count(o.db.n, -1)
+		s.count(do.db.n, 1)
 	}
 	s.setDeadline(do, at)
 	s.noteNew(do)

@@ -183,8 +183,8 @@ func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
 // load makes the object of a key that isn't cached. When as many keys are cached as the database has, a key that is not
 // among them is absent, and there is no row to look for.
 func (s *Shard) load(db int, key []byte) (*object, error) {
-	o := &object{key: string(key), db: db}
-	if s.cache.live[db] == s.state.spaces[db].keys {
+	o := &object{key: string(key), db: s.cache.dbs[db]}
+	if s.cache.dbs[db].live == s.state.spaces[db].keys {
 		s.cache.add(o)
 		return o, nil
 	}
@@ -202,13 +202,13 @@ func (s *Shard) create(o *object, kind Kind) {
 	s.modify(o)
 	o.become(kind, s.state.nextID)
 	s.state.nextID++
-	s.count(o.db, 1)
+	s.count(o.db.n, 1)
 }
 
 // count counts a key that the database gains or loses; its object is in the cache.
 func (s *Shard) count(db int, by int64) {
 	s.state.spaces[db].keys += by
-	s.cache.live[db] += by
+	s.cache.dbs[db].live += by
 }
 
 // remove deletes the key with all that belongs to it.
@@ -229,7 +229,7 @@ func (s *Shard) remove(o *object) error {
 // forget makes the object absent once its elements are gone.
 func (s *Shard) forget(o *object) {
 	s.setDeadline(o, 0)
-	s.count(o.db, -1)
+	s.count(o.db.n, -1)
 	o.clear()
 }
 
@@ -239,7 +239,7 @@ func (s *Shard) setDeadline(o *object, atMs int64) {
 		return
 	}
 	s.modify(o)
-	ks := &s.state.spaces[o.db]
+	ks := &s.state.spaces[o.db.n]
 	if o.expireAt != 0 {
 		s.keyBuf = appendDeadlineKey(s.keyBuf[:0], o.expireAt, ks.id, o.key)
 		s.delete(s.keyBuf)
@@ -309,7 +309,7 @@ func (s *Shard) flushMeta() {
 		if o.stream != nil {
 			s.flushGroups(o)
 		}
-		s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[o.db].id, o.key)
+		s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[o.db.n].id, o.key)
 		switch {
 		case o.kind != KindNone:
 			s.valBuf = o.encode(s.valBuf[:0])
@@ -444,7 +444,7 @@ func (s *Shard) apply(pos uint64) error {
 			s.tidyRanks(o)
 		}
 		if len(s.watches) > 0 && !o.quiet {
-			s.notifyWatches(o.db, o.key)
+			s.notifyWatches(o.db.n, o.key)
 		}
 		if len(s.queues) > 0 {
 			s.noteReady(o)

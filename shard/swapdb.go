@@ -35,17 +35,6 @@ func (s *Shard) swap(nowMs int64, a, b int) error {
 	return s.readySwapped(nowMs, a, b)
 }
 
-// swap gives the cached objects of two databases to each other.
-func (c *objectCache) swap(a, b int) {
-	c.dbs[a], c.dbs[b] = c.dbs[b], c.dbs[a]
-	c.live[a], c.live[b] = c.live[b], c.live[a]
-	for _, db := range []int{a, b} {
-		for _, o := range c.dbs[db] {
-			o.db = db
-		}
-	}
-}
-
 // notifySwap notes, before the swap, that the keys of either database change, for those who watch one that exists in
 // either or that the transaction has changed before.
 func (s *Shard) notifySwap(nowMs int64, a, b int) error {

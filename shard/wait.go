@@ -219,7 +219,7 @@ func (tx *Tx) Awaited() bool {
 // isAwaited tells whether somebody waits for the object's key, whatever for: its kind may change yet.
 func (s *Shard) isAwaited(o *object) bool {
 	for _, kind := range [...]Kind{KindList, KindZSet, KindStream} {
-		if s.queues[waitKey{o.db, kind, o.key}] != nil {
+		if s.queues[waitKey{o.db.n, kind, o.key}] != nil {
 			return true
 		}
 	}
@@ -239,7 +239,7 @@ func (s *Shard) noteReady(o *object) {
 }
 
 func (s *Shard) noteQueue(o *object, kind Kind) {
-	if q := s.queues[waitKey{o.db, kind, o.key}]; q != nil && !q.ready {
+	if q := s.queues[waitKey{o.db.n, kind, o.key}]; q != nil && !q.ready {
 		q.ready, q.turn = true, o.turn
 		s.ready = append(s.ready, q)
 	}

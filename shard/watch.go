@@ -141,7 +141,7 @@ func (s *Shard) notifyFlush(db int) {
 		if k.db != db {
 			continue
 		}
-		o := s.cache.dbs[db][k.key]
+		o := s.cache.dbs[db].objects[k.key]
 		if o == nil {
 			o, _ = s.load(db, []byte(k.key))
 		}
