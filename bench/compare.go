@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"codeq/internal/peer"
 )
@@ -40,6 +42,15 @@ type target struct {
 	ratio float64
 }
 
+// measurement is what one run came to.
+type measurement struct {
+	rate   float64 // requests per second
+	micros float64 // processor time of the server per request, user and system; 0 where the machine does not tell
+}
+
+// targets are those of plain commands.
+func targets() []target { return []target{{1, 0.9}, {16, 0.6}} }
+
 // compare runs redis-benchmark's tests on each server in turns and prints medians. The number of requests is the
 // same for all servers; the first one decides it.
 func compare(ctx context.Context, s settings, servers []*peer.Server) error {
@@ -47,14 +58,15 @@ func compare(ctx context.Context, s settings, servers []*peer.Server) error {
 		"every run begins with FLUSHALL, and rpop with a list that is longer than the run.\n\n", clients, payload,
 		s.repeat, keyspace)
 	fill := func(c *peer.Conn, requests int) error { return fillList(c, "mylist", requests+fillPadding) }
-	return compareAll(ctx, s, servers, []benchmark{
+	return compareAll(ctx, s, servers, targets(), []benchmark{
 		{name: "set", random: true}, {name: "lpush"}, {name: "rpop", prepare: fill},
 		{name: "sadd", random: true}, {name: "hset", random: true}, {name: "zadd", random: true},
 	})
 }
 
-// compareAll prints a row for each benchmark at each depth.
-func compareAll(ctx context.Context, s settings, servers []*peer.Server, benchmarks []benchmark) error {
+// compareAll prints a row for each benchmark at each depth: rates, and the processor time of a request, which tells more where
+// others use the machine, too.
+func compareAll(ctx context.Context, s settings, servers []*peer.Server, goals []target, benchmarks []benchmark) error {
 	tool, err := peer.Tool("redis-benchmark")
 	if err != nil {
 		return err
@@ -63,11 +75,15 @@ func compareAll(ctx context.Context, s settings, servers []*peer.Server, benchma
 	for _, server := range servers {
 		fmt.Printf(" %s |", server.Kind())
 	}
-	fmt.Print(" ratio | target | |\n|---|---|---|", strings.Repeat("---|", len(servers)+3), "\n")
-	for _, target := range []target{{1, 0.9}, {16, 0.6}} {
+	fmt.Print(" ratio | target | |")
+	for _, server := range servers {
+		fmt.Printf(" %s µs |", server.Kind())
+	}
+	fmt.Print("\n|---|---|---|", strings.Repeat("---|", 2*len(servers)+3), "\n")
+	for _, goal := range goals {
 		for _, b := range benchmarks {
-			if err := compareOne(ctx, s, tool, servers, b, target); err != nil {
-				return fmt.Errorf("%s at depth %d: %w", b.name, target.depth, err)
+			if err := compareOne(ctx, s, tool, servers, b, goal); err != nil {
+				return fmt.Errorf("%s at depth %d: %w", b.name, goal.depth, err)
 			}
 		}
 	}
@@ -77,20 +93,20 @@ func compareAll(ctx context.Context, s settings, servers []*peer.Server, benchma
 func compareOne(ctx context.Context, s settings, tool string, servers []*peer.Server, b benchmark, goal target) error {
 	requests := s.requests
 	if requests == 0 {
-		rate, err := measureOnce(ctx, tool, servers[0], b, goal.depth, probe)
+		first, err := measureOnce(ctx, tool, servers[0], b, goal.depth, probe)
 		if err != nil {
 			return err
 		}
-		requests = max(roundTo, int(rate*s.seconds)/roundTo*roundTo)
+		requests = max(roundTo, int(first.rate*s.seconds)/roundTo*roundTo)
 	}
-	rates := make([][]float64, len(servers))
+	rates, micros := make([][]float64, len(servers)), make([][]float64, len(servers))
 	for range s.repeat {
 		for i, server := range servers {
-			rate, err := measureOnce(ctx, tool, server, b, goal.depth, requests)
+			m, err := measureOnce(ctx, tool, server, b, goal.depth, requests)
 			if err != nil {
 				return fmt.Errorf("%s: %w", server.Kind(), err)
 			}
-			rates[i] = append(rates[i], rate)
+			rates[i], micros[i] = append(rates[i], m.rate), append(micros[i], m.micros)
 		}
 	}
 	fmt.Printf("| %s | %d | %d |", b.name, goal.depth, requests)
@@ -99,7 +115,11 @@ func compareOne(ctx context.Context, s settings, tool string, servers []*peer.Se
 		medians[server.Kind()] = median(rates[i])
 		fmt.Printf(" %.0f |", medians[server.Kind()])
 	}
-	fmt.Println(verdict(medians, goal))
+	fmt.Print(verdict(medians, goal))
+	for i := range servers {
+		fmt.Printf(" %.1f |", median(micros[i]))
+	}
+	fmt.Println()
 	return nil
 }
 
@@ -116,24 +136,57 @@ func verdict(medians map[peer.Kind]float64, goal target) string {
 	return fmt.Sprintf(" %.2f | %.1f | %s |", ours/reference, goal.ratio, met)
 }
 
-// measureOnce prepares the data, runs one test and returns its rate.
-func measureOnce(ctx context.Context, tool string, server *peer.Server, b benchmark, depth, requests int) (float64, error) {
-	c, err := server.Dial()
+// measureOnce prepares the data and runs one test.
+func measureOnce(ctx context.Context, tool string, server *peer.Server, b benchmark, depth, requests int) (measurement, error) {
+	var m measurement
+	if err := prepare(server, b, requests); err != nil {
+		return m, fmt.Errorf("prepare: %w", err)
+	}
+	before := processorTime(server.PID())
+	var err error
+	if b.drive != nil {
+		m.rate, err = b.drive(ctx, server, depth, requests)
+	} else {
+		m.rate, err = redisBenchmark(ctx, tool, server, b, depth, requests)
+	}
+	m.micros = float64((processorTime(server.PID()) - before).Microseconds()) / float64(requests)
+	return m, err
+}
+
+// prepare empties the server and gives it what the test needs.
+func prepare(server *peer.Server, b benchmark, requests int) error {
+	c, err := loader(server)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer c.Close()
-	if _, err := c.Call("FLUSHALL"); err != nil {
-		return 0, err
+	if b.prepare == nil {
+		return nil
 	}
-	if b.prepare != nil {
-		if err := b.prepare(c, requests); err != nil {
-			return 0, fmt.Errorf("prepare: %w", err)
+	return b.prepare(c, requests)
+}
+
+// processorTime is the processor time that a process has used, user and system, or 0 where /proc does not tell.
+func processorTime(pid int) time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The second field, in parentheses, may hold anything; the times are the 14th and 15th, in hundredths of a second.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var ticks time.Duration
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0
 		}
+		ticks += time.Duration(n)
 	}
-	if b.drive != nil {
-		return b.drive(ctx, server, depth, requests)
-	}
+	return ticks * time.Second / 100
+}
+
+// redisBenchmark runs redis-benchmark and returns its rate.
+func redisBenchmark(ctx context.Context, tool string, server *peer.Server, b benchmark, depth, requests int) (float64, error) {
 	host, port, err := net.SplitHostPort(server.Addr())
 	if err != nil {
 		return 0, err

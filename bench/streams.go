@@ -17,7 +17,7 @@ func streams(ctx context.Context, s settings, servers []*peer.Server) error {
 		"XACK count as one. Entries have one field of %d bytes. Every run begins with FLUSHALL, and reading with a stream that is\n"+
 		"longer than the run and a group at its beginning.\n\n", clients, s.repeat, payload)
 	value := strings.Repeat("x", payload)
-	return compareAll(ctx, s, servers, []benchmark{
+	return compareAll(ctx, s, servers, targets(), []benchmark{
 		{name: "xadd", command: []string{"XADD", "stream", "*", "field", value}},
 		{name: "xreadgroup", prepare: fillStream, command: readOne()},
 		{name: "xreadgroup + xack", prepare: fillStream, drive: readAndAck},

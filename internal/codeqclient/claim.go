@@ -12,15 +12,14 @@ import (
 const (
 	// moveLimit is how many due tasks a claim moves first.
 	moveLimit = 100
-	// claimTries is how many ids a script takes from one list before it goes on to the next.
-	claimTries = 10
+	// ClaimTries is how many ids a script takes from one list before it goes on to the next.
+	ClaimTries = 10
 	// repairLimit is how many claimed tasks one repair looks at.
 	repairLimit = 200
 )
 
-// claimScript takes KEYS inprog, codeq:tasks, pending:9 … pending:0.
-func claimScript() *redis.Script {
-	return redis.NewScript(`
+// ClaimScript takes KEYS inprog, codeq:tasks, pending:9 … pending:0 and returns the id and the task.
+const ClaimScript = `
 local tries = tonumber(ARGV[1])
 for list = 3, #KEYS do
   for try = 1, tries do
@@ -34,12 +33,10 @@ for list = 3, #KEYS do
   end
 end
 return false
-`)
-}
+`
 
-// oldClaimScript takes KEYS pending, inprog and returns the id alone.
-func oldClaimScript() *redis.Script {
-	return redis.NewScript(`
+// OldClaimScript takes KEYS pending, inprog and returns the id alone.
+const OldClaimScript = `
 for try = 1, tonumber(ARGV[1]) do
   local id = redis.call('RPOP', KEYS[1])
   if not id then
@@ -50,8 +47,7 @@ for try = 1, tonumber(ARGV[1]) do
   end
 end
 return false
-`)
-}
+`
 
 // Claim takes the next task of the queue for a worker, nil when there is none. The lease is in whole seconds.
 //
@@ -92,7 +88,7 @@ func (c *Client) take(ctx context.Context, q Queue) (*Task, error) {
 	for priority := MaxPriority; priority >= 0; priority-- {
 		keys = append(keys, q.Pending(priority))
 	}
-	reply, err := claimScript().Run(ctx, c.rdb, keys, claimTries).Slice()
+	reply, err := redis.NewScript(ClaimScript).Run(ctx, c.rdb, keys, ClaimTries).Slice()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
@@ -113,7 +109,7 @@ func (c *Client) take(ctx context.Context, q Queue) (*Task, error) {
 func (c *Client) takeOld(ctx context.Context, q Queue) (*Task, error) {
 	for priority := MaxPriority; priority >= 0; priority-- {
 		keys := []string{q.Pending(priority), q.InProgress()}
-		id, err := oldClaimScript().Run(ctx, c.rdb, keys, claimTries).Text()
+		id, err := redis.NewScript(OldClaimScript).Run(ctx, c.rdb, keys, ClaimTries).Text()
 		if errors.Is(err, redis.Nil) {
 			continue
 		}

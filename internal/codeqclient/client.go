@@ -89,8 +89,8 @@ func Dial(addr string, db, poolSize int) *redis.Client {
 // New makes a Client and loads its claim script, as codeQ does at start.
 func New(ctx context.Context, rdb *redis.Client, opts Options) (*Client, error) {
 	c := &Client{rdb: rdb, opts: opts}
-	for _, script := range []*redis.Script{claimScript(), oldClaimScript()} {
-		if err := script.Load(ctx, rdb).Err(); err != nil {
+	for _, script := range []string{ClaimScript, OldClaimScript} {
+		if err := redis.NewScript(script).Load(ctx, rdb).Err(); err != nil {
 			return nil, err
 		}
 	}
