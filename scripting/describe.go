@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"codeq/scripting/luaparse"
 )
 
 // Error messages name the variable that was wrong: "attempt to index local 'a' (a nil value)". The reference
@@ -18,7 +20,7 @@ func numberCalls(p *lua.FunctionProto) {
 		switch opcode(inst) {
 		case lua.OP_CALL, lua.OP_TAILCALL, lua.OP_TFORLOOP, lua.OP_SELF, lua.OP_GETTABLE, lua.OP_GETTABLEKS,
 			lua.OP_SETTABLE, lua.OP_SETTABLEKS, lua.OP_ADD, lua.OP_SUB, lua.OP_MUL, lua.OP_DIV, lua.OP_MOD, lua.OP_POW,
-			lua.OP_UNM, lua.OP_LEN:
+			lua.OP_LEN:
 			p.DbgCalls = append(p.DbgCalls, lua.DbgCall{Pc: pc, Name: strconv.Itoa(pc)})
 		}
 	}
@@ -80,7 +82,11 @@ func argSbx(inst uint32) int { return argBx(inst) - (1<<17 - 1) }
 // name; or nothing.
 func describeRegister(p *lua.FunctionProto, pc, reg int) (kind, name string) {
 	for depth := 0; depth < 8; depth++ {
-		if local := localName(p, pc, reg); local != "" && local[0] != '(' {
+		local := localName(p, pc, reg)
+		if name, ok := luaparse.Global(local); ok {
+			return "global", name
+		}
+		if local != "" && local[0] != '(' {
 			return "local", local
 		}
 		set := lastWrite(p, pc, reg)
@@ -98,8 +104,13 @@ func describeRegister(p *lua.FunctionProto, pc, reg int) (kind, name string) {
 		case lua.OP_GETGLOBAL:
 			return "global", p.Constants[argBx(inst)].String()
 		case lua.OP_GETUPVAL:
-			if n := argB(inst); n < len(p.DbgUpvalues) && p.DbgUpvalues[n][0] != '(' {
-				return "upvalue", p.DbgUpvalues[n]
+			if n := argB(inst); n < len(p.DbgUpvalues) {
+				if name, ok := luaparse.Global(p.DbgUpvalues[n]); ok {
+					return "global", name
+				}
+				if p.DbgUpvalues[n][0] != '(' {
+					return "upvalue", p.DbgUpvalues[n]
+				}
 			}
 		case lua.OP_GETTABLE, lua.OP_GETTABLEKS:
 			return "field", constantName(p, argC(inst))

@@ -317,7 +317,7 @@ func compile(key shaKey, body string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	proto, helpers, err := compileChunk(source, "user_script", luaparse.Main)
+	proto, helpers, err := compileChunk(source, "user_script", luaparse.Script)
 	if err != nil {
 		return nil, Error("ERR Error compiling script (new function): " + err.Error())
 	}

@@ -145,10 +145,11 @@ func (st *state) call(dst []byte, c FunctionCall) (reply []byte, raised bool, er
 	if err == nil && !st.stopped {
 		L.Env = st.functions.globals
 		L.Push(callback)
-		L.Push(st.arguments(c.Keys, &st.keysCache))
-		L.Push(st.arguments(c.Args, &st.argvCache))
+		L.Push(st.arguments(c.Keys, &st.keys))
+		L.Push(st.arguments(c.Args, &st.argv))
 		err = L.PCall(2, 1, nil)
 		L.Env = st.facades[st.globals]
+		st.keys.table, st.argv.table = nil, nil // the library may have kept them
 	}
 	return st.finish(dst, err, c.Function.Name, c.Proto)
 }

@@ -1,9 +1,9 @@
 package scripting
 
 import (
-	"math"
-
 	lua "github.com/yuin/gopher-lua"
+
+	"codeq/scripting/luaparse"
 )
 
 // The virtual machine coerces strings and reports errors in its own way, but asks the operands' metatables first, and types
@@ -15,7 +15,7 @@ func (st *state) installOperators() {
 	L := st.L
 	common := L.NewTable()
 	methods := map[string]lua.LGFunction{"__newindex": indexError, "__call": callError, "__len": lengthError, "__lt": compareError,
-		"__le": compareError, "__unm": minus}
+		"__le": compareError}
 	for event, operator := range map[string]byte{"__add": '+', "__sub": '-', "__mul": '*', "__div": '/', "__mod": '%', "__pow": '^'} {
 		methods[event] = arithmetic(event, operator)
 	}
@@ -95,15 +95,6 @@ func orderText(a, b lua.LValue) string {
 	return "attempt to compare " + typeName(a) + " with " + typeName(b)
 }
 
-func minus(L *lua.LState) int {
-	v, ok := toNumber(L.Get(1))
-	if !ok {
-		arithmeticError(L, L.Get(1), L.Get(1))
-	}
-	L.Push(lua.LNumber(-v))
-	return 1
-}
-
 // arithmetic is the metamethod that strings and the types without arithmetic share.
 func arithmetic(event string, operator byte) lua.LGFunction {
 	return func(L *lua.LState) int {
@@ -112,9 +103,52 @@ func arithmetic(event string, operator byte) lua.LGFunction {
 		if !okA || !okB {
 			return overloaded(L, event)
 		}
-		L.Push(lua.LNumber(compute(operator, a, b)))
+		L.Push(lua.LNumber(luaparse.Compute(operator, a, b)))
 		return 1
 	}
+}
+
+// operator is the helper behind an operator.
+func operator(operator byte, event string) lua.LGFunction {
+	otherwise := arithmetic(event, operator)
+	return func(L *lua.LState) int {
+		a, okA := L.Get(1).(lua.LNumber)
+		b, okB := L.Get(2).(lua.LNumber)
+		if okA && okB {
+			L.Push(lua.LNumber(luaparse.Compute(operator, float64(a), float64(b))))
+			return 1
+		}
+		if t, ok := L.Get(1).(*lua.LTable); ok {
+			if method := L.GetMetaField(t, event); method != lua.LNil {
+				return callMethod(L, method, t, L.Get(2))
+			}
+		}
+		return otherwise(L)
+	}
+}
+
+// negative is the helper behind the unary minus.
+func negative(L *lua.LState) int {
+	v := L.Get(1)
+	if t, ok := v.(*lua.LTable); ok {
+		if method := L.GetMetaField(t, "__unm"); method != lua.LNil {
+			return callMethod(L, method, t, t)
+		}
+	}
+	n, ok := toNumber(v)
+	if !ok {
+		arithmeticError(L, v, v)
+	}
+	L.Push(lua.LNumber(-n))
+	return 1
+}
+
+func callMethod(L *lua.LState, method, a, b lua.LValue) int {
+	L.Push(method)
+	L.Push(a)
+	L.Push(b)
+	L.Call(2, 1)
+	return 1
 }
 
 // overloaded calls the right operand's metamethod when a table stands there: the machine came here because it asks the left
@@ -123,11 +157,7 @@ func overloaded(L *lua.LState, event string) int {
 	a, b := L.Get(1), L.Get(2)
 	if t, ok := b.(*lua.LTable); ok {
 		if method := L.GetMetaField(t, event); method != lua.LNil {
-			L.Push(method)
-			L.Push(a)
-			L.Push(b)
-			L.Call(2, 1)
-			return 1
+			return callMethod(L, method, a, b)
 		}
 	}
 	arithmeticError(L, a, b)
@@ -144,29 +174,17 @@ func arithmeticError(L *lua.LState, a, b lua.LValue) {
 	if ok {
 		inst := fn.Proto.Code[pc]
 		switch op := opcode(inst); {
-		case op == lua.OP_UNM, op >= lua.OP_ADD && op <= lua.OP_POW && left:
+		case op == lua.OP_CALL && left: // of a helper, whose arguments stand behind it
+			operand = argA(inst) + 1
+		case op == lua.OP_CALL:
+			operand = argA(inst) + 2
+		case op >= lua.OP_ADD && op <= lua.OP_POW && left:
 			operand = argB(inst)
 		case op >= lua.OP_ADD && op <= lua.OP_POW:
 			operand = argC(inst)
 		}
 	}
 	raise(L, "attempt to perform arithmetic on %s", variable(fn, pc, operand, culprit))
-}
-
-func compute(operator byte, a, b float64) float64 {
-	switch operator {
-	case '+':
-		return a + b
-	case '-':
-		return a - b
-	case '*':
-		return a * b
-	case '/':
-		return a / b
-	case '%':
-		return a - math.Floor(a/b)*b
-	}
-	return math.Pow(a, b)
 }
 
 // concat is the helper behind `..`; it associates to the right, as the operator does.
@@ -216,10 +234,7 @@ func (st *state) concatOverloaded(L *lua.LState, n int) int {
 		if method == lua.LNil {
 			concatError(L, i, n, left, right)
 		}
-		L.Push(method)
-		L.Push(left)
-		L.Push(right)
-		L.Call(2, 1)
+		callMethod(L, method, left, right)
 		right = L.Get(-1)
 		L.Pop(1)
 	}

@@ -122,7 +122,6 @@ var vmMessages = map[string]string{
 	"stack overflow":                            "stack overflow",
 	"registry overflow":                         "stack overflow",
 	"__len undefined":                           "attempt to get length of a userdata value",
-	"__unm undefined":                           "attempt to perform arithmetic on a table value",
 	"for statement init must be a number":       "'for' initial value must be a number",
 	"for statement limit must be a number":      "'for' limit must be a number",
 	"for statement step must be a number":       "'for' step must be a number",

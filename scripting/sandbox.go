@@ -36,6 +36,7 @@ func (st *state) buildSandbox() {
 	}
 	st.constants()
 	st.strings = st.realTables[st.globals.RawGetString("string").(*lua.LTable)]
+	redis := st.realTables[st.globals.RawGetString("redis").(*lua.LTable)]
 	st.installOperators()
 	missing := L.NewTable()
 	missing.RawSetString("__index", L.NewFunction(st.missingGlobal))
@@ -46,12 +47,21 @@ func (st *state) buildSandbox() {
 	visible := L.NewTable() // what getmetatable("") answers
 	visible.RawSetString("__index", st.globals.RawGetString("string"))
 	st.facade(visible, refuse)
-	st.helpers = map[luaparse.Helper]*lua.LFunction{
+	st.helpers = map[luaparse.Helper]lua.LValue{
 		luaparse.Concat:   L.NewFunction(st.concat),
 		luaparse.ForInit:  L.NewFunction(loopBound("initial value")),
 		luaparse.ForLimit: L.NewFunction(loopBound("limit")),
 		luaparse.ForStep:  L.NewFunction(loopBound("step")),
 		luaparse.Nothing:  L.NewFunction(nothing),
+		luaparse.Plus:     L.NewFunction(operator('+', "__add")),
+		luaparse.Less:     L.NewFunction(operator('-', "__sub")),
+		luaparse.Times:    L.NewFunction(operator('*', "__mul")),
+		luaparse.Over:     L.NewFunction(operator('/', "__div")),
+		luaparse.Modulo:   L.NewFunction(operator('%', "__mod")),
+		luaparse.Power:    L.NewFunction(operator('^', "__pow")),
+		luaparse.Minus:    L.NewFunction(negative),
+		luaparse.Call:     redis.RawGetString("call"),
+		luaparse.PCall:    redis.RawGetString("pcall"),
 	}
 	st.textMeta = st.facades[visible]
 	L.G.Global = globals

@@ -40,7 +40,7 @@ type state struct {
 	// realTables maps facades to the tables behind them, facades is the inverse.
 	realTables map[*lua.LTable]*lua.LTable
 	facades    map[*lua.LTable]*lua.LTable
-	helpers    map[luaparse.Helper]*lua.LFunction
+	helpers    map[luaparse.Helper]lua.LValue
 	textMeta   *lua.LTable    // what getmetatable("") answers
 	null       *lua.LUserData // cjson.null
 	json       *jsonLibrary
@@ -62,13 +62,13 @@ type state struct {
 	stopped    bool
 	stop       error // why, once stopped
 	// Buffers of the run, kept between runs.
-	reply     []byte
-	argBytes  []byte
-	argEnds   []int
-	callArgs  [][]byte
-	scratch   []byte
-	keysCache []lua.LValue
-	argvCache []lua.LValue
+	reply      []byte
+	argBytes   []byte
+	argEnds    []int
+	callArgs   [][]byte
+	scratch    []byte
+	keys, argv arguments
+	chunk      *lua.LFunction // the last text that was run; it has no upvalues, so that it can run again
 
 	killMu      sync.Mutex
 	late        bool // past the limit
@@ -283,16 +283,25 @@ func (st *state) keepScratch(buf []byte) {
 func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) (reply []byte, raised bool, err error) {
 	st.begin(caller)
 	defer st.end()
-	st.globals.RawSetString("KEYS", st.arguments(keys, &st.keysCache))
-	st.globals.RawSetString("ARGV", st.arguments(args, &st.argvCache))
+	st.setArguments("KEYS", luaparse.Keys, st.arguments(keys, &st.keys))
+	st.setArguments("ARGV", luaparse.Argv, st.arguments(args, &st.argv))
 	err = st.runChunk(s.proto, s.helpers, 1)
 	return st.finish(dst, err, string(s.sha[:]), proto)
+}
+
+// setArguments makes a table KEYS or ARGV.
+func (st *state) setArguments(name string, helper luaparse.Helper, t *lua.LTable) {
+	st.globals.RawSetString(name, t)
+	st.helpers[helper] = t
 }
 
 // runChunk runs a compiled text, which leaves so many results on the stack.
 func (st *state) runChunk(proto *lua.FunctionProto, helpers []luaparse.Helper, results int) error {
 	L := st.L
-	L.Push(L.NewFunctionFromProto(proto))
+	if st.chunk == nil || st.chunk.Proto != proto || st.chunk.Env != L.Env {
+		st.chunk = L.NewFunctionFromProto(proto)
+	}
+	L.Push(st.chunk)
 	for _, h := range helpers {
 		L.Push(st.helpers[h])
 	}
@@ -314,27 +323,54 @@ func (st *state) finish(dst []byte, err error, name string, proto int) (reply []
 	return st.appendFailure(dst, name, err), true, nil
 }
 
-// arguments makes the table KEYS or ARGV. Consecutive runs often get the same keys, whose values are then used again.
-func (st *state) arguments(values [][]byte, cache *[]lua.LValue) *lua.LTable {
-	t := st.L.CreateTable(len(values), 0)
-	kept := *cache
+// arguments are the values of KEYS or ARGV, with what is kept of them between runs.
+type arguments struct {
+	values []lua.LValue
+	table  *lua.LTable
+	n      int // elements that were put into table
+}
+
+// arguments makes the table KEYS or ARGV. Consecutive runs often get the same keys, whose values are then used again, and as many,
+// in which case the table is, too, if the script before has added nothing to it.
+func (st *state) arguments(words [][]byte, kept *arguments) *lua.LTable {
 	size := 0
-	for i, v := range values {
-		size += len(v)
-		if i < len(kept) {
-			if string(kept[i].(lua.LString)) != string(v) {
-				kept[i] = lua.LString(v)
-			}
-		} else {
-			kept = append(kept, lua.LString(v))
+	for i, word := range words {
+		size += len(word)
+		if i == len(kept.values) {
+			kept.values = append(kept.values, lua.LString(word))
+		} else if string(kept.values[i].(lua.LString)) != string(word) {
+			kept.values[i] = lua.LString(word)
 		}
-		t.Append(kept[i])
+	}
+	t := kept.table
+	if t != nil && kept.n == len(words) && t.Metatable == lua.LNil && isArray(t, kept.n) {
+		for i := range words {
+			t.RawSetInt(i+1, kept.values[i])
+		}
+	} else {
+		t = st.L.CreateTable(len(words), 0)
+		for i := range words {
+			t.Append(kept.values[i])
+		}
+		kept.table, kept.n = t, len(words)
 	}
 	if size > keepBytes {
-		kept = nil
+		*kept = arguments{}
 	}
-	*cache = kept
 	return t
+}
+
+// isArray tells whether the table has the elements 1 to n and nothing else.
+func isArray(t *lua.LTable, n int) bool {
+	if t.Len() != n {
+		return false
+	}
+	last := lua.LValue(lua.LNil)
+	if n > 0 {
+		last = lua.LNumber(n)
+	}
+	next, _ := t.Next(last)
+	return next == lua.LNil
 }
 
 // failureText is what a client is told of the error that ended a run, but for where it was raised.

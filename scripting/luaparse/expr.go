@@ -1,6 +1,11 @@
 package luaparse
 
-import "github.com/yuin/gopher-lua/ast"
+import (
+	"math"
+	"strconv"
+
+	"github.com/yuin/gopher-lua/ast"
+)
 
 // primaryExpr is a prefix expression; parens says that it is one in parentheses.
 type primaryExpr struct {
@@ -65,7 +70,11 @@ func (p *parser) unary() ast.Expr {
 		e = &ast.UnaryNotOpExpr{Expr: single(p.subexpr(unaryPriority))}
 	case '-':
 		p.lx.next()
-		e = &ast.UnaryMinusOpExpr{Expr: single(p.subexpr(unaryPriority))}
+		operand := p.subexpr(unaryPriority)
+		if v, ok := literal(operand); ok {
+			return number(-v, line)
+		}
+		return p.helper(Minus, line, operand)
 	case '#':
 		p.lx.next()
 		e = &ast.UnaryLenOpExpr{Expr: single(p.subexpr(unaryPriority))}
@@ -86,10 +95,83 @@ func (p *parser) binary(op tokenKind, lhs, rhs ast.Expr) ast.Expr {
 	case tkConcat:
 		return p.concat(lhs, rhs)
 	default:
-		e = &ast.ArithmeticOpExpr{Operator: op.String(), Lhs: single(lhs), Rhs: single(rhs)}
+		return p.arithmetic(op, lhs, rhs)
 	}
 	e.SetLine(p.lx.lastLine)
 	return e
+}
+
+// arithmetic computes what has constant operands, as the reference implementation does: all zeros among a function's constants
+// have the sign of the first, so it matters which ones there are.
+func (p *parser) arithmetic(op tokenKind, lhs, rhs ast.Expr) ast.Expr {
+	a, okA := literal(lhs)
+	b, okB := literal(rhs)
+	if okA && okB && (b != 0 || op != '/' && op != '%') {
+		if v := Compute(byte(op), a, b); !math.IsNaN(v) {
+			return number(v, p.lx.lastLine)
+		}
+	}
+	// Counting, by far the most frequent, is left to the virtual machine, which gets it right.
+	counts := (op == '+' || op == '-') && (okA && a != 0 || okB && b != 0)
+	if need := max(1+p.need(lhs), 2+p.need(rhs)); !counts && need < maxNeed {
+		call := p.helper(operator(op), p.lx.lastLine, lhs, rhs)
+		p.needs[call] = need
+		return call
+	}
+	e := &ast.ArithmeticOpExpr{Operator: op.String(), Lhs: single(lhs), Rhs: single(rhs)}
+	e.SetLine(p.lx.lastLine)
+	p.needs[e] = max(p.need(lhs), 1+p.need(rhs))
+	return e
+}
+
+// maxNeed bounds the registers that an expression of operators takes, since a call needs more of them than the virtual machine's
+// own operator. What would need more is left to that.
+const maxNeed = 100
+
+// need is how many registers an expression of operators takes; anything else counts as one.
+func (p *parser) need(e ast.Expr) int { return max(1, p.needs[e]) }
+
+// operator is the helper that stands for an operator.
+func operator(op tokenKind) Helper {
+	switch op {
+	case '+':
+		return Plus
+	case '-':
+		return Less
+	case '*':
+		return Times
+	case '/':
+		return Over
+	case '%':
+		return Modulo
+	}
+	return Power
+}
+
+// Compute carries out an arithmetic operator as the reference implementation does.
+func Compute(op byte, a, b float64) float64 {
+	switch op {
+	case '+':
+		return a + b
+	case '-':
+		return a - b
+	case '*':
+		return a * b
+	case '/':
+		return a / b
+	case '%':
+		return a - float64(math.Floor(a/b)*b) // rounded before the subtraction, on every machine
+	}
+	return math.Pow(a, b)
+}
+
+func literal(e ast.Expr) (float64, bool) {
+	n, ok := e.(*ast.NumberExpr)
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(n.Value, 64)
+	return v, err == nil || math.IsInf(v, 0)
 }
 
 // maxConcatArgs bounds the operands of one call, which all need a register.
@@ -166,11 +248,7 @@ func (p *parser) prefix() primaryExpr {
 	line := p.lx.line
 	switch p.lx.tok.kind {
 	case tkName:
-		name := p.name()
-		p.resolve(name)
-		e := &ast.IdentExpr{Value: name}
-		e.SetLine(line)
-		return primaryExpr{expr: e}
+		return primaryExpr{expr: p.variable(line)}
 	case '(':
 		p.lx.next()
 		e := single(p.expr())
@@ -179,6 +257,42 @@ func (p *parser) prefix() primaryExpr {
 	}
 	p.lx.syntaxError("unexpected symbol")
 	return primaryExpr{}
+}
+
+// variable reads a name.
+func (p *parser) variable(line int) ast.Expr {
+	name := p.name()
+	global := p.resolve(name) && p.script
+	if global {
+		switch name {
+		case "KEYS":
+			return p.hidden(Keys, line)
+		case "ARGV":
+			return p.hidden(Argv, line)
+		}
+	}
+	e := &ast.IdentExpr{Value: name}
+	e.SetLine(line)
+	if global && name == "redis" {
+		p.redis = e
+	}
+	return e
+}
+
+// callee is what a call calls: Call or PCall if that is what the expression means.
+func (p *parser) callee(e ast.Expr) ast.Expr {
+	field, ok := e.(*ast.AttrGetExpr)
+	if !ok || p.redis == nil || field.Object != ast.Expr(p.redis) {
+		return e
+	}
+	key, ok := field.Key.(*ast.StringExpr)
+	switch {
+	case ok && key.Value == "call":
+		return p.hidden(Call, e.Line())
+	case ok && key.Value == "pcall":
+		return p.hidden(PCall, e.Line())
+	}
+	return e
 }
 
 func (p *parser) primary() primaryExpr {
@@ -203,7 +317,7 @@ func (p *parser) primary() primaryExpr {
 			call.Receiver, call.Method = e.expr, method
 			e = primaryExpr{expr: call}
 		case '(', tkString, '{':
-			e = primaryExpr{expr: p.call(e.expr)}
+			e = primaryExpr{expr: p.call(p.callee(e.expr))}
 		default:
 			return e
 		}

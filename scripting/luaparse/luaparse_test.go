@@ -2,6 +2,7 @@ package luaparse
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,6 +48,10 @@ func TestHelpers(t *testing.T) {
 		"for i = a, b, c do end":              {ForInit, ForLimit, ForStep},
 		"return ...":                          {Nothing},
 		"return function(...) return ... end": nil,
+		"return a + 1, 2 - a, 2 * 3 % -4":     nil,
+		"return a + b, a - 0, -a, a ^ 2":      {Plus, Less, Minus, Power},
+		"return 2 * a, 2 / a, 2 % a":          {Times, Over, Modulo},
+		"return redis.call(KEYS[1])":          nil,
 	} {
 		chunk, err := Main(src, "c")
 		if err != nil || len(chunk.Helpers) != len(want) {
@@ -60,6 +65,26 @@ func TestHelpers(t *testing.T) {
 		}
 		if _, err := lua.Compile(chunk.Stmts, "c"); err != nil {
 			t.Errorf("%s: %v", src, err)
+		}
+	}
+}
+
+// TestScriptGlobals checks which names a script reads as hidden variables, and that a chain of operators does not use up the
+// registers.
+func TestScriptGlobals(t *testing.T) {
+	for src, want := range map[string][]Helper{
+		"return redis.call(KEYS[1], ARGV)":                {Call, Keys, Argv},
+		"return redis.pcall(), redis['call']()":           {PCall, Call},
+		"local KEYS, redis return redis.call(KEYS)":       nil,
+		"return redis.call, redis:call(), x.redis.call()": nil,
+		"local function f(redis) redis.call() end":        nil,
+		"return 1" + strings.Repeat(" * a", 1000):         {Times},
+	} {
+		chunk, err := Script(src, "c")
+		if err != nil || !slices.Equal(chunk.Helpers, want) {
+			t.Errorf("%.60s: %v %v, want %v", src, chunk.Helpers, err, want)
+		} else if _, err := lua.Compile(chunk.Stmts, "c"); err != nil {
+			t.Errorf("%.60s: %v", src, err)
 		}
 	}
 }

@@ -10,13 +10,14 @@ package luaparse
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// Helper names a hidden function which a rewritten chunk receives as an argument. The names contain parentheses, so that
-// no script can spell them.
+// Helper names a hidden value, mostly a function, which a rewritten chunk receives as an argument. The names contain
+// parentheses, so that no script can spell them.
 type Helper string
 
 const (
@@ -28,7 +29,30 @@ const (
 	ForStep  Helper = "(forstep)"
 	// Nothing returns no values. It stands for `...` in a main chunk, whose real arguments are the helpers.
 	Nothing Helper = "(nothing)"
+	// Plus and the like are operators: the virtual machine knows no negative zero, and its `%` rounds otherwise.
+	Plus   Helper = "(+)"
+	Less   Helper = "(-)"
+	Times  Helper = "(*)"
+	Over   Helper = "(/)"
+	Modulo Helper = "(%)"
+	Power  Helper = "(^)"
+	Minus  Helper = "(minus)"
+	// Call, PCall, Keys and Argv are redis.call, redis.pcall, KEYS and ARGV where these are the global ones, which never
+	// change while a script runs. Looking them up each time would take longer than half of what redis.call does besides.
+	Call  Helper = "(call)"
+	PCall Helper = "(pcall)"
+	Keys  Helper = "(KEYS)"
+	Argv  Helper = "(ARGV)"
 )
+
+// Global answers the name of the global variable that a hidden local variable stands for.
+func Global(local string) (name string, ok bool) {
+	switch Helper(local) {
+	case Keys, Argv:
+		return local[1 : len(local)-1], true
+	}
+	return "", false
+}
 
 // Limits of the reference implementation.
 const (
@@ -48,9 +72,14 @@ type Chunk struct {
 	Helpers []Helper
 }
 
-// Main parses a chunk that runs when it is called with its helpers.
-func Main(src, chunkname string) (Chunk, error) {
-	p, stmts, err := parse(src, chunkname, true)
+// Script parses a script: a chunk that runs when it is called with its helpers, in a world with KEYS, ARGV and redis.call.
+func Script(src, chunkname string) (Chunk, error) { return run(&parser{script: true}, src, chunkname) }
+
+// Main parses a chunk that runs when it is called with its helpers, in any other world.
+func Main(src, chunkname string) (Chunk, error) { return run(&parser{}, src, chunkname) }
+
+func run(p *parser, src, chunkname string) (Chunk, error) {
+	stmts, err := p.parse(src, chunkname, true)
 	if err != nil {
 		return Chunk{}, err
 	}
@@ -59,7 +88,8 @@ func Main(src, chunkname string) (Chunk, error) {
 
 // Function parses a chunk that, called with its helpers, returns the chunk as a variadic function.
 func Function(src, chunkname string) (Chunk, error) {
-	p, stmts, err := parse(src, chunkname, false)
+	var p parser
+	stmts, err := p.parse(src, chunkname, false)
 	if err != nil {
 		return Chunk{}, err
 	}
@@ -87,11 +117,14 @@ type parser struct {
 	lx      *lexer
 	fn      *function
 	levels  int
+	script  bool // it is a script, with what Call, PCall, Keys and Argv stand for
 	helpers []Helper
+	redis   *ast.IdentExpr // where a script last read the global variable of that name
+	needs   map[ast.Expr]int
 }
 
-func parse(src, chunkname string, main bool) (p *parser, stmts []ast.Stmt, err error) {
-	p = &parser{lx: newLexer(src, chunkname)}
+func (p *parser) parse(src, chunkname string, main bool) (stmts []ast.Stmt, err error) {
+	p.lx, p.needs = newLexer(src, chunkname), map[ast.Expr]int{}
 	defer func() {
 		if r := recover(); r != nil {
 			syntax, ok := r.(*Error)
@@ -105,7 +138,7 @@ func parse(src, chunkname string, main bool) (p *parser, stmts []ast.Stmt, err e
 	p.lx.next()
 	stmts = p.block()
 	p.check(tkEOS)
-	return p, stmts, nil
+	return stmts, nil
 }
 
 // prologue binds the helpers that the chunk uses to hidden local variables.
@@ -121,21 +154,22 @@ func (p *parser) prologue() []ast.Stmt {
 	return []ast.Stmt{bind}
 }
 
-// helper builds a call of a helper that yields one value (or none, for Nothing).
-func (p *parser) helper(h Helper, line int, args ...ast.Expr) *ast.FuncCallExpr {
-	known := false
-	for _, have := range p.helpers {
-		known = known || have == h
-	}
-	if !known {
+// hidden makes an expression for a helper.
+func (p *parser) hidden(h Helper, line int) *ast.IdentExpr {
+	if !slices.Contains(p.helpers, h) {
 		p.helpers = append(p.helpers, h)
 	}
+	e := &ast.IdentExpr{Value: string(h)}
+	e.SetLine(line)
+	return e
+}
+
+// helper builds a call of a helper that yields one value (or none, for Nothing).
+func (p *parser) helper(h Helper, line int, args ...ast.Expr) *ast.FuncCallExpr {
 	for _, arg := range args {
 		single(arg)
 	}
-	name := &ast.IdentExpr{Value: string(h)}
-	name.SetLine(line)
-	call := &ast.FuncCallExpr{Func: name, Args: args, AdjustRet: h != Nothing}
+	call := &ast.FuncCallExpr{Func: p.hidden(h, line), Args: args, AdjustRet: h != Nothing}
 	call.SetLine(line)
 	return call
 }
@@ -212,19 +246,20 @@ func (p *parser) limit(n, most int, what string) {
 	p.lx.fail(fmt.Sprintf("function at line %d has more than %d %s", p.fn.line, most, what), "")
 }
 
-// resolve notes the upvalues that a use of the name costs.
-func (p *parser) resolve(name string) {
+// resolve notes the upvalues that a use of the name costs, and tells whether it is that of a global variable.
+func (p *parser) resolve(name string) (global bool) {
 	for f := p.fn; f != nil; f = f.outer {
 		for i := len(f.locals) - 1; i >= 0; i-- {
 			if f.locals[i] == name {
 				for g := p.fn; g != f; g = g.outer {
 					p.upvalue(g, name)
 				}
-				return
+				return false
 			}
 		}
 	}
 	p.constant(name)
+	return true
 }
 
 // constant notes a constant of the function: a literal, or the name of a global variable, field or method.
@@ -289,7 +324,11 @@ func (p *parser) block() []ast.Stmt {
 
 // number makes a number expression that gopher-lua's compiler reads back exactly.
 func number(value float64, line int) ast.Expr {
-	e := &ast.NumberExpr{Value: strconv.FormatFloat(value, 'g', -1, 64)}
+	text := strconv.FormatFloat(value, 'g', -1, 64)
+	if text == "-0" {
+		text = "-0.0" // the compiler would take it for an integer
+	}
+	e := &ast.NumberExpr{Value: text}
 	e.SetLine(line)
 	return e
 }

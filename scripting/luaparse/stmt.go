@@ -295,9 +295,14 @@ func multiple(targets, values []ast.Expr, line int) ast.Stmt {
 // as in the reference implementation, so a lone name misses its sign and a lone constant is a syntax error.
 func (p *parser) target(e primaryExpr) ast.Expr {
 	if !e.parens {
-		switch e.expr.(type) {
-		case *ast.IdentExpr, *ast.AttrGetExpr:
-			return e.expr
+		switch x := e.expr.(type) {
+		case *ast.IdentExpr:
+			if name, ok := Global(x.Value); ok {
+				x.Value = name // it is written to, which the table of globals refuses
+			}
+			return x
+		case *ast.AttrGetExpr:
+			return x
 		}
 	}
 	p.lx.syntaxError("syntax error")
