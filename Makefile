@@ -1,6 +1,7 @@
 # make run       build the server and start it on 127.0.0.1:6379 with its data in ./data
 # make test      all tests
 # make verify    what CI runs: lint, freshness of generated files, tests, tests under the race detector
+# make e2e       real queue clients against redis-server and codeq-server
 # make generate  rewrite the generated documents
 # make bench     compare with redis-server on this machine
 # make fuzz      every fuzz target for FUZZTIME
@@ -14,7 +15,7 @@ GO ?= go
 FUZZTIME ?= 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build run test verify lint race race-tests race-server bench generate fuzz clean redis gcc
+.PHONY: build run test verify lint race race-tests race-server e2e e2e-short clients bench generate fuzz clean redis gcc
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
@@ -32,9 +33,10 @@ lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted; run gofmt -w"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	cd e2e && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
 	$(GO) test ./internal/conventions ./internal/generate
 
-verify: lint build test race
+verify: lint build test e2e-short race
 
 race: race-tests race-server
 
@@ -47,6 +49,17 @@ race-server: gcc redis
 	CGO_ENABLED=1 $(GO) build -race -o bin/race/codeq-server ./cmd/codeq-server
 	TEST_CODEQ_SERVER=$(CURDIR)/bin/race/codeq-server TEST_REQUIRE_PEERS=1 TEST_TARGETS=codeq GORACE=halt_on_error=1 \
 		$(GO) test -timeout 10m ./tests -tasks 500 -rounds 1 -steps 500 -seeds 2
+
+# Every client meets redis-server and codeq-server with one and with four shards, undisturbed and with a kill -9.
+e2e: redis clients
+	cd e2e && TEST_REQUIRE_PEERS=1 $(GO) test -count=1 -timeout 60m ./...
+
+# Every client meets codeq-server with four shards and a kill -9.
+e2e-short: redis clients
+	cd e2e && TEST_REQUIRE_PEERS=1 $(GO) test -count=1 -short -timeout 10m ./...
+
+# What the clients in other languages than Go need.
+clients:
 
 bench: build
 	TEST_CODEQ_SERVER=$(CURDIR)/bin/codeq-server $(GO) run ./bench

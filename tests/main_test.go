@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +20,7 @@ import (
 )
 
 var (
-	targetsFlag = flag.String("targets", envOr("TEST_TARGETS", "redis,codeq"), "servers to test, comma-separated")
+	targetsFlag = flag.String("targets", peer.TargetsFromEnv(), "servers to test, comma-separated")
 	seedFlag    = flag.Uint64("seed", 0, "seed of random choices; 0 takes 1, or one from the clock with TEST_FULL=1")
 	tasksFlag   = flag.Int("tasks", 0, "tasks in the cycle tests; 0 takes 5000, or 50000 with TEST_FULL=1")
 	roundsFlag  = flag.Int("rounds", 0, "crashes per policy in TestKill9; 0 takes 3, or 20 with TEST_FULL=1")
@@ -34,13 +33,6 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	peer.RemoveBuild()
 	os.Exit(code)
-}
-
-func envOr(name, otherwise string) string {
-	if value := os.Getenv(name); value != "" {
-		return value
-	}
-	return otherwise
 }
 
 // full reports whether the long forms are asked for.
@@ -75,14 +67,7 @@ func seed(t *testing.T) uint64 {
 func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
 // targeted reports whether a kind of server is to be tested.
-func targeted(kind peer.Kind) bool {
-	for _, name := range strings.Split(*targetsFlag, ",") {
-		if strings.TrimSpace(name) == string(kind) {
-			return true
-		}
-	}
-	return false
-}
+func targeted(kind peer.Kind) bool { return peer.Targeted(*targetsFlag, kind) }
 
 // target is one server with one configuration.
 type target struct {

@@ -27,9 +27,9 @@ func exceptions() map[string]string {
 	}
 }
 
-// source is a Go file of the module.
+// source is a Go file of this repository.
 type source struct {
-	path string // from the module's root
+	path string // from its root
 	text []byte
 	tree *ast.File
 	set  *token.FileSet
@@ -39,7 +39,7 @@ func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
 func (s *source) line(node ast.Node) int { return s.set.Position(node.Pos()).Line }
 
-// sources parses every Go file of the module.
+// sources parses every Go file of this repository, other modules included.
 func sources(t *testing.T) []*source {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -49,7 +49,8 @@ func sources(t *testing.T) []*source {
 			return err
 		}
 		name := entry.Name()
-		if entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "data") {
+		foreign := strings.HasPrefix(name, ".") || name == "testdata" || name == "data" || name == "node_modules"
+		if entry.IsDir() && path != root && foreign {
 			return filepath.SkipDir
 		}
 		if entry.IsDir() || !strings.HasSuffix(name, ".go") {

@@ -21,6 +21,9 @@ var ErrMissing = errors.New("not available here")
 // EnvServer names the environment variable with the path of a codeq-server to run instead of building one.
 const EnvServer = "TEST_CODEQ_SERVER"
 
+// module is the name of the server's module.
+const module = "codeq"
+
 // serverPackage is the package that codeq-server is built from, relative to the module's root.
 const serverPackage = "cmd/codeq-server"
 
@@ -87,16 +90,13 @@ func RemoveBuild() {
 	}
 }
 
+// moduleRoot is where the server's module lies, also for a module that uses it.
 func moduleRoot() (string, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
 		return "", fmt.Errorf("find module root: %w", err)
 	}
-	file := string(bytes.TrimSpace(out))
-	if file == "" || file == os.DevNull {
-		return "", errors.New("find module root: not inside a Go module")
-	}
-	return filepath.Dir(file), nil
+	return string(bytes.TrimSpace(out)), nil
 }
 
 // environment is this process' environment without the variables that codeq-server would take for settings: those of the

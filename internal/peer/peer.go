@@ -178,7 +178,7 @@ func (s *Server) spawn() error {
 	cmd.Dir = s.opts.Dir
 	cmd.Env = environment()
 	cmd.Stdout, cmd.Stderr = s.log, s.log
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = DieWithParent()
 	exited := make(chan struct{})
 	started := make(chan error, 1)
 	go func() { // ends when the process does

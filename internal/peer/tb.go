@@ -3,12 +3,31 @@ package peer
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 )
 
 // EnvRequire names the environment variable that, set to 1, turns a missing program from a skip into a failure. CI
 // sets it, so that no test can pass there by not running.
 const EnvRequire = "TEST_REQUIRE_PEERS"
+
+// TargetsFromEnv names the servers to test, comma-separated: what TEST_TARGETS says, or both.
+func TargetsFromEnv() string {
+	if targets := os.Getenv("TEST_TARGETS"); targets != "" {
+		return targets
+	}
+	return string(Redis) + "," + string(Codeq)
+}
+
+// Targeted reports whether a kind of server is among the targets.
+func Targeted(targets string, kind Kind) bool {
+	for name := range strings.SplitSeq(targets, ",") {
+		if strings.TrimSpace(name) == string(kind) {
+			return true
+		}
+	}
+	return false
+}
 
 // ForTest starts a server for a test and stops it at the test's end. Where the program is missing the test is
 // skipped, or fails if EnvRequire says so; a failing test logs what the server said.
