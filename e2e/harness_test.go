@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -100,6 +103,9 @@ func play(t *testing.T, c client, s scene) {
 	if s.kill {
 		select {
 		case <-half:
+			if len(finished) > 0 {
+				t.Error("the driver had come to an end before the server was killed")
+			}
 			server.Kill9()
 			if err := server.Restart(ctx); err != nil {
 				t.Errorf("restart in the middle: %v", err)
@@ -169,4 +175,36 @@ func (o order) split() (host, port string, err error) {
 		return "", "", fmt.Errorf("address of the server: %w", err)
 	}
 	return host, port, nil
+}
+
+// databases is how many databases a server has.
+const databases = 16
+
+// keysBut lists the keys of all databases except those that match a pattern of what a client leaves by design.
+func keysBut(patterns ...string) func(*peer.Conn) ([]string, error) {
+	return func(c *peer.Conn) ([]string, error) {
+		var left []string
+		for db := range databases {
+			if _, err := c.Call("SELECT", strconv.Itoa(db)); err != nil {
+				return nil, err
+			}
+			keys, err := c.Call("KEYS", "*")
+			if err != nil {
+				return nil, err
+			}
+			for _, key := range keys.Strings() {
+				if !matches(key, patterns) {
+					left = append(left, fmt.Sprintf("key %s of database %d", key, db))
+				}
+			}
+		}
+		return left, nil
+	}
+}
+
+func matches(key string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, _ := path.Match(pattern, key) // a malformed pattern matches nothing, so the test fails
+		return ok
+	})
 }
