@@ -34,6 +34,8 @@ type client struct {
 	limit time.Duration
 	// noKill says why the client does not get over a crash of its server; it is not killed then.
 	noKill string
+	// slowRecovery says why the client takes too long to get over a crash for -short; it is not killed then.
+	slowRecovery string
 	// repeats says why this client may finish a task twice after a crash of its server. Without it once is once.
 	repeats string
 	// left lists what a run left behind that it should not have.
@@ -73,7 +75,7 @@ func scenes(killed bool) []scene {
 func test(t *testing.T, c client) {
 	t.Helper()
 	t.Parallel()
-	for _, s := range scenes(c.noKill == "") {
+	for _, s := range scenes(c.noKill == "" && !(testing.Short() && c.slowRecovery != "")) {
 		if !peer.Targeted(*targetsFlag, s.opts.Kind) {
 			continue
 		}
