@@ -17,7 +17,7 @@ import (
 func bitmapCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "setbit", Syntax: "SETBIT key offset value:integer",
-			Group: spec.Bitmap, Since: "2.2.0", Complexity: "O(N) with N the length of the string",
+			Group: spec.Bitmap, Since: "2.2.0", Complexity: "O(1)",
 			Summary: "Sets or clears one bit of a string, which grows as far as needed, and returns what the bit was.",
 			Flags:   spec.Write | spec.DenyOOM,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update)}}, Run: setbit},
@@ -42,7 +42,7 @@ func bitmapCommands() []Command {
 			Flags:   spec.Write | spec.DenyOOM,
 			Keys:    spec.Keys{spec.KeyAt(2, spec.OW|spec.Update), spec.KeysFrom(3, spec.RO|spec.Access)}}, Run: bitop, Reads: true},
 		{Command: spec.Command{Name: "bitfield", Syntax: "BITFIELD key [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment>> [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment>> ...]]",
-			Group: spec.Bitmap, Since: "3.2.0", Complexity: "O(M) with M the number of operations, and the length of the string if one of them writes",
+			Group: spec.Bitmap, Since: "3.2.0", Complexity: "O(M) with M the number of operations",
 			Differs: "A call whose writes all FAIL, but that makes the string longer, is a change for WATCH. SAT SET of a value " +
 				"near -2^63 to a signed type under 64 bits stores the least number; Redis overflows and stores the " +
 				"greatest. `#n` is refused where its product with the width overflows.",
@@ -95,27 +95,57 @@ func setbit(c *Call) error {
 	if err := a.done(); err != nil {
 		return err
 	}
-	val, _, err := c.DB().Get(c.key())
+	t, err := c.bitString()
 	if err != nil {
 		return err
 	}
-	before := byte(bitsAt(val, offset, 1))
+	before, err := t.read(offset, 1)
+	if err != nil {
+		return err
+	}
 	c.Out.Int(int64(before))
-	if offset/8 < int64(len(val)) && before == bit {
+	if offset/8 < t.Len() && byte(before) == bit {
 		return nil
 	}
-	changed := grown(val, offset)
-	putBits(changed, offset, 1, uint64(bit))
-	err = putKeepingTTL(c.DB(), c.key(), changed)
+	err = t.write(offset, 1, uint64(bit))
 	c.notify(shard.NoteString, "setbit", c.key())
 	return err
 }
 
-// grown copies a string and makes it long enough to have the bit.
-func grown(val []byte, bit int64) []byte {
-	long := make([]byte, max(int64(len(val)), bit/8+1))
-	copy(long, val)
-	return long
+// bitString is a string that is read and written by bits.
+type bitString struct{ shard.String }
+
+// bitString is the string at the call's key.
+func (c *Call) bitString() (bitString, error) {
+	t, err := c.DB().StringOf(c.key())
+	return bitString{t}, err
+}
+
+// read reads so many bits, 64 at most, from the offset on.
+func (t bitString) read(offset int64, width uint) (uint64, error) {
+	val, err := t.Part(offset/8, (offset+int64(width)-1)/8)
+	return bitsAt(val, offset%8, width), err
+}
+
+// write writes the lowest bits of n, so many of them, 64 at most, from the offset on.
+func (t bitString) write(offset int64, width uint, n uint64) error {
+	var val [9]byte
+	first, last := offset/8, (offset+int64(width)-1)/8
+	before, err := t.Part(first, last)
+	if err != nil {
+		return err
+	}
+	copy(val[:], before)
+	putBits(val[:], offset%8, width, n)
+	return t.Write(first, val[:last-first+1])
+}
+
+// grow makes the string long enough to have the bit.
+func (t bitString) grow(bit int64) error {
+	if bit/8 < t.Len() {
+		return nil
+	}
+	return t.Write(bit/8, []byte{0})
 }
 
 // bitsAt reads so many bits, 64 at most, from the offset on.
@@ -154,11 +184,15 @@ func getbit(c *Call) error {
 	if err := a.done(); err != nil {
 		return err
 	}
-	val, _, err := c.DB().Get(c.key())
+	t, err := c.bitString()
 	if err != nil {
 		return err
 	}
-	c.Out.Int(int64(bitsAt(val, offset, 1)))
+	bit, err := t.read(offset, 1)
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(bit))
 	return nil
 }
 
@@ -173,14 +207,14 @@ func (a *arguments) bitUnit() bool {
 	return true
 }
 
-// bitRange turns start … end, both inclusive and negative when counted from the end, into the first and the last bit. The
+// span turns start … end, both inclusive and negative when counted from the end, into the first and the last bit. The
 // unit of both is a bit or a byte. It is not ok if the range is empty.
-func bitRange(val []byte, start, end int64, inBits bool) (first, last int64, ok bool) {
+func (t bitString) span(start, end int64, inBits bool) (first, last int64, ok bool) {
 	unit := int64(8)
 	if inBits {
 		unit = 1
 	}
-	total := int64(len(val)) * 8 / unit
+	total := t.Len() * 8 / unit
 	if start < 0 {
 		start = max(start+total, 0)
 	}
@@ -196,31 +230,31 @@ func bitRange(val []byte, start, end int64, inBits bool) (first, last int64, ok 
 
 // BITCOUNT key [start end [BYTE | BIT]]
 func bitcount(c *Call) error {
-	val, exists, err := c.DB().Get(c.key())
+	t, err := c.bitString()
 	if err != nil {
 		return err
 	}
-	if !exists { // whatever the range is
+	if !t.Exists() { // whatever the range is
 		c.Out.Int(0)
 		return nil
 	}
-	first, last, ok, err := bitcountRange(val, c.args(1))
+	first, last, ok, err := t.countRange(c.args(1))
 	if err != nil {
 		return err
 	}
 	var n int64
 	if ok {
-		n = countBits(val, first, last)
+		n, err = t.count(first, last)
 	}
 	c.Out.Int(n)
-	return nil
+	return err
 }
 
-// bitcountRange parses "[start end [BYTE | BIT]]" into the first and the last bit; it is not ok if there are none.
-func bitcountRange(val []byte, a *arguments) (first, last int64, ok bool, err error) {
+// countRange parses "[start end [BYTE | BIT]]" into the first and the last bit; it is not ok if there are none.
+func (t bitString) countRange(a *arguments) (first, last int64, ok bool, err error) {
 	switch len(a.rest) {
 	case 0:
-		return 0, int64(len(val))*8 - 1, len(val) > 0, nil
+		return 0, t.Len()*8 - 1, t.Len() > 0, nil
 	case 2, 3:
 	default:
 		return 0, 0, false, resp.ErrSyntax
@@ -233,8 +267,17 @@ func bitcountRange(val []byte, a *arguments) (first, last int64, ok bool, err er
 	if err := a.done(); err != nil {
 		return 0, 0, false, err
 	}
-	first, last, ok = bitRange(val, start, end, inBits)
+	first, last, ok = t.span(start, end, inBits)
 	return first, last, ok, nil
+}
+
+// count counts the bits that are set from the first to the last.
+func (t bitString) count(first, last int64) (n int64, err error) {
+	err = t.Pieces(first/8, last/8, func(at int64, piece []byte) bool {
+		n += countBits(piece, max(first-at*8, 0), min(last-at*8, int64(len(piece))*8-1))
+		return true
+	})
+	return n, err
 }
 
 // countBits counts the bits that are set from the first to the last.
@@ -257,33 +300,35 @@ func bitpos(c *Call) error {
 	if a.err != nil {
 		return a.err
 	}
-	val, exists, err := c.DB().Get(c.key())
+	t, err := c.bitString()
 	if err != nil {
 		return err
 	}
-	if !exists { // whatever the range is
+	if !t.Exists() { // whatever the range is
 		c.Out.Int(-int64(bit))
 		return nil
 	}
 	endGiven := len(a.rest) > 1
-	first, last, ok, err := bitposRange(val, a)
+	first, last, ok, err := t.findRange(a)
 	if err != nil {
 		return err
 	}
 	pos := int64(-1)
 	if ok {
-		pos = findBit(val, first, last, bit)
+		if pos, err = t.find(first, last, bit); err != nil {
+			return err
+		}
 		// A string of ones is followed by zeros, unless the range ends with it.
 		if pos < 0 && bit == 0 && !endGiven {
-			pos = int64(len(val)) * 8
+			pos = t.Len() * 8
 		}
 	}
 	c.Out.Int(pos)
 	return nil
 }
 
-// bitposRange parses "[start [end [BYTE | BIT]]]" into the first and the last bit; it is not ok if there are none.
-func bitposRange(val []byte, a *arguments) (first, last int64, ok bool, err error) {
+// findRange parses "[start [end [BYTE | BIT]]]" into the first and the last bit; it is not ok if there are none.
+func (t bitString) findRange(a *arguments) (first, last int64, ok bool, err error) {
 	start, end, inBits := int64(0), int64(-1), false
 	switch len(a.rest) {
 	case 0:
@@ -303,8 +348,28 @@ func bitposRange(val []byte, a *arguments) (first, last int64, ok bool, err erro
 	if err := a.done(); err != nil {
 		return 0, 0, false, err
 	}
-	first, last, ok = bitRange(val, start, end, inBits)
+	first, last, ok = t.span(start, end, inBits)
 	return first, last, ok, nil
+}
+
+// find returns the position of the first bit of the given value from the first to the last, or -1.
+func (t bitString) find(first, last int64, bit byte) (int64, error) {
+	pos, next := int64(-1), first // next: the first bit that is still to be looked at
+	err := t.Pieces(first/8, last/8, func(at int64, piece []byte) bool {
+		if bit == 0 && at*8 > next {
+			return false // what was skipped begins with a zero
+		}
+		pos = findBit(piece, max(first-at*8, 0), min(last-at*8, int64(len(piece))*8-1), bit)
+		if pos >= 0 {
+			pos += at * 8
+		}
+		next = (at + int64(len(piece))) * 8
+		return pos < 0
+	})
+	if pos < 0 && bit == 0 && next <= last {
+		pos = next
+	}
+	return pos, err
 }
 
 // findBit returns the position of the first bit of the given value from the first to the last, or -1.
@@ -544,36 +609,40 @@ func bitfield(readOnly bool) Handler {
 			return resp.ErrBitfieldReadOnly
 		}
 		c.tx.CountLookups(!writes)
-		val, exists, err := c.DB().Get(c.key())
+		t, err := c.bitString()
 		if err != nil {
 			return err
 		}
-		grew, changed := false, false
+		before, changed := t.Len(), false
 		if writes {
-			before := len(val)
-			val = grown(val, lastWritten)
-			grew = !exists || len(val) > before
+			if err := t.grow(lastWritten); err != nil {
+				return err
+			}
 		}
+		grew := t.Len() > before
 		c.Out.Array(len(ops))
 		for i := range ops {
-			wrote, differs := ops[i].run(val, c.Out)
+			wrote, differs, err := ops[i].run(t, c.Out)
+			if err != nil {
+				return err
+			}
 			changed = changed || wrote && (grew || differs)
 		}
-		if !changed && !grew {
-			return nil
-		}
-		err = putKeepingTTL(c.DB(), c.key(), val)
 		c.notifyIf(changed, shard.NoteString, "setbit", c.key())
-		return err
+		return nil
 	}
 }
 
 // run carries out the operation, replies, and tells whether it has written, and something else than there was.
-func (op *bitfieldOp) run(val []byte, out *resp.Writer) (wrote, differs bool) {
-	old := op.of.wrap(bitsAt(val, op.offset, op.of.width))
+func (op *bitfieldOp) run(t bitString, out *resp.Writer) (wrote, differs bool, err error) {
+	raw, err := t.read(op.offset, op.of.width)
+	if err != nil {
+		return false, false, err
+	}
+	old := op.of.wrap(raw)
 	if op.kind == bitfieldGet {
 		out.Int(old)
-		return false, false
+		return false, false, nil
 	}
 	n, by := op.operand, int64(0)
 	if op.kind == bitfieldIncrBy {
@@ -582,13 +651,15 @@ func (op *bitfieldOp) run(val []byte, out *resp.Writer) (wrote, differs bool) {
 	n, ok := op.of.add(n, by, op.overflow)
 	if !ok {
 		out.Null()
-		return false, false
+		return false, false, nil
 	}
 	if op.kind == bitfieldSet {
 		out.Int(old)
 	} else {
 		out.Int(n)
 	}
-	putBits(val, op.offset, op.of.width, uint64(n))
-	return true, n != old
+	if n == old {
+		return true, false, nil
+	}
+	return true, true, t.write(op.offset, op.of.width, uint64(n))
 }

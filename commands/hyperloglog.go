@@ -49,14 +49,19 @@ func hyperLogLogCommands() []Command {
 
 // openHLL reads the HyperLogLog at the key; not ok if there is none. It may not be changed in place.
 func openHLL(db shard.DB, key []byte) (h hyperLogLog, ok bool, err error) {
-	val, ok, err := db.Get(key)
-	if !ok || err != nil {
+	t, err := db.StringOf(key)
+	if err != nil || !t.Exists() {
 		return nil, false, err
 	}
-	if h = hyperLogLog(val); !h.valid() {
+	header, err := t.Part(0, hllHeaderBytes-1)
+	if err != nil {
+		return nil, false, err
+	}
+	if !hyperLogLog(header).heads(t.Len()) {
 		return nil, false, resp.ErrNotHyperLogLog
 	}
-	return h, true, nil
+	h, err = t.Part(0, t.Len()-1)
+	return h, true, err
 }
 
 // openDraft reads the HyperLogLog at the key to change it. A new one counts as changed.
@@ -350,12 +355,13 @@ const (
 // hllRegisters are the values of all registers.
 type hllRegisters [hllRegisterCount]byte
 
-// valid looks at the header and the length. The runs may be corrupt all the same, which their readers find.
-func (h hyperLogLog) valid() bool {
+// heads tells whether h is the header of a HyperLogLog of so many bytes. The runs may be corrupt all the same, which their
+// readers find.
+func (h hyperLogLog) heads(length int64) bool {
 	if len(h) < hllHeaderBytes || string(h[:len(hllMagic)]) != hllMagic {
 		return false
 	}
-	return h[hllEncodingAt] == hllSparse || h.dense() && len(h) == hllDenseBytes
+	return h[hllEncodingAt] == hllSparse || h.dense() && length == hllDenseBytes
 }
 
 func (h hyperLogLog) dense() bool { return h[hllEncodingAt] == hllDense }

@@ -82,7 +82,6 @@ func listCommands() []Command {
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Delete)}}, Run: ltrim},
 		{Command: spec.Command{Name: "lpos", Syntax: "LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
 			Group: spec.List, Since: "6.0.6", Complexity: "O(N) where N is the number of elements that are compared",
-			Differs: "RANK -9223372036854775808 finds nothing; Redis overflows and finds the first match from the tail.",
 			Summary: "Returns the positions of elements of a value.",
 			Flags:   spec.ReadOnly,
 			Keys:    spec.Keys{spec.FirstKey(spec.RO | spec.Access)}}, Run: lpos},
@@ -432,9 +431,12 @@ func (s *listSearch) parse(a *arguments) (many bool, err error) {
 
 // run returns the positions that match in a list of n elements, in the order in which they are met.
 func (s *listSearch) run(list shard.List, n int64) (positions []int64, err error) {
-	limit, skip := n, max(s.rank, -math.MaxInt64)
+	limit, skip := n, s.rank
 	if s.maxLen > 0 {
 		limit = min(n, s.maxLen)
+	}
+	if skip == math.MinInt64 {
+		skip = -1 // as in Redis, where it overflows
 	}
 	fromTail := skip < 0
 	if fromTail {

@@ -189,9 +189,11 @@ func allocated(n int64) int64 {
 }
 
 // textSize is a string with the header that its length calls for.
-func textSize(b []byte) int64 { return allocated(textHead(len(b)) + int64(len(b)) + 1) }
+func textSize(b []byte) int64 { return textSizeOf(int64(len(b))) }
 
-func textHead(length int) int64 {
+func textSizeOf(length int64) int64 { return allocated(textHead(length) + length + 1) }
+
+func textHead(length int64) int64 {
 	switch {
 	case length < 1<<5:
 		return 1
@@ -267,9 +269,9 @@ func (o *description) usageOfString() int64 {
 	case "int":
 		return objectSize
 	case "embstr":
-		return allocated(objectSize + 3 + int64(len(o.str)) + 1)
+		return allocated(objectSize + 3 + o.length + 1)
 	}
-	return objectSize + textSize(o.str)
+	return objectSize + textSizeOf(o.length)
 }
 
 // nodeBytes is the size of a node that list-max-listpack-size gives as a negative number.

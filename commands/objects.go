@@ -102,8 +102,8 @@ type description struct {
 	encoding string
 	// count is the number of elements, 0 for a string.
 	count int64
-	// str is a string's value.
-	str []byte
+	// length is that of a string.
+	length int64
 }
 
 // describe finds out how Redis would keep the value at the key. It looks at the elements only as long as a small encoding is
@@ -115,9 +115,7 @@ func (c *Call) describe(key []byte) (o description, err error) {
 	}
 	switch o.kind {
 	case shard.KindString:
-		if o.str, _, err = db.Get(key); err == nil {
-			o.encoding = stringEncoding(o.str)
-		}
+		err = o.describeString(db, key)
 	case shard.KindList:
 		var l shard.List
 		if l, err = db.List(key); err == nil {
@@ -140,14 +138,21 @@ func (c *Call) describe(key []byte) (o description, err error) {
 	return o, err
 }
 
-func stringEncoding(val []byte) string {
+func (o *description) describeString(db shard.DB, key []byte) error {
+	t, err := db.StringOf(key)
+	if err != nil {
+		return err
+	}
+	o.length, o.encoding = t.Len(), "raw"
+	if o.length > maxEmbedded {
+		return nil
+	}
+	o.encoding = "embstr"
+	val, err := t.Part(0, maxEmbedded)
 	if _, ok := parseInt(val); ok {
-		return "int"
+		o.encoding = "int"
 	}
-	if len(val) <= maxEmbedded {
-		return "embstr"
-	}
-	return "raw"
+	return err
 }
 
 func (o *description) describeHash(db shard.DB, key []byte, settings *config.Config) error {

@@ -93,9 +93,12 @@ func isToken(arg []byte, word string) bool {
 	return true
 }
 
+// maxIntegerText is the length of the longest integer.
+const maxIntegerText = 20
+
 // parseInt reads a decimal int64 the way Redis' string2ll does: only its canonical spelling counts.
 func parseInt(b []byte) (int64, bool) {
-	if len(b) == 0 || len(b) > 20 {
+	if len(b) == 0 || len(b) > maxIntegerText {
 		return 0, false
 	}
 	digits := b

@@ -12,8 +12,8 @@ import (
 	"codeq/shard"
 )
 
-// The commands on strings. A new one needs an entry in the table and a handler below it, in the table's order. A string
-// is read and written as a whole; what changes a part of it goes through putKeepingTTL or Append.
+// The commands on strings. A new one needs an entry in the table and a handler below it, in the table's order. What needs
+// the whole of a string gets and sets it; what reads or changes a part goes through shard.String, since the whole may be long.
 
 func stringCommands() []Command {
 	return []Command{
@@ -59,7 +59,7 @@ func stringCommands() []Command {
 			Flags:   spec.Write | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Access | spec.Update)}}, Run: getex, Reads: true},
 		{Command: spec.Command{Name: "append", Syntax: "APPEND key value",
-			Group: spec.String, Since: "2.0.0", Complexity: "O(N) where N is the length of the new string",
+			Group: spec.String, Since: "2.0.0", Complexity: "O(N) where N is the length of the value",
 			Summary: "Appends to the string at a key, which is created if it is missing.",
 			Flags:   spec.Write | spec.DenyOOM | spec.Fast,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Insert)}}, Run: appendTo},
@@ -80,7 +80,7 @@ func stringCommands() []Command {
 			Keys:     spec.Keys{spec.FirstKey(spec.RO | spec.Access)},
 			DocFlags: spec.Deprecated, DeprecatedSince: "2.0.0", ReplacedBy: "`GETRANGE`"}, Run: getrange},
 		{Command: spec.Command{Name: "setrange", Syntax: "SETRANGE key offset value",
-			Group: spec.String, Since: "2.2.0", Complexity: "O(N) where N is the length of the new string",
+			Group: spec.String, Since: "2.2.0", Complexity: "O(N) where N is the length of the value",
 			Summary: "Overwrites a part of the string at a key, which grows as far as needed.",
 			Flags:   spec.Write | spec.DenyOOM,
 			Keys:    spec.Keys{spec.FirstKey(spec.RW | spec.Update)}}, Run: setrange},
@@ -189,6 +189,15 @@ func (c *Call) replyString(val []byte, ok bool) {
 	c.Out.Bulk(val)
 }
 
+// replyText writes the string, or null when there is none.
+func (c *Call) replyText(t shard.String) error {
+	if !t.Exists() {
+		c.Out.Null()
+		return nil
+	}
+	return t.Read(c.Out.BulkRoom(int(t.Len())), 0)
+}
+
 // putKeepingTTL puts a string at the key and leaves the key's deadline as it is.
 func putKeepingTTL(db shard.DB, key, val []byte) error {
 	atMs, _, err := db.ExpireAt(key)
@@ -200,12 +209,11 @@ func putKeepingTTL(db shard.DB, key, val []byte) error {
 
 // GET key
 func get(c *Call) error {
-	val, ok, err := c.DB().Get(c.key())
+	t, err := c.DB().StringOf(c.key())
 	if err != nil {
 		return err
 	}
-	c.replyString(val, ok)
-	return nil
+	return c.replyText(t)
 }
 
 // setOptions are what may stand behind SET's value.
@@ -248,11 +256,13 @@ func set(c *Call) error {
 	db, key := c.DB(), c.key()
 	if o.get {
 		c.tx.CountLookups(true)
-		old, ok, err := db.Get(key)
+		old, err := db.StringOf(key)
+		if err == nil {
+			err = c.replyText(old)
+		}
 		if err != nil {
 			return err
 		}
-		c.replyString(old, ok)
 	}
 	if o.nx || o.xx {
 		exists, err := db.Exists(key)
@@ -333,11 +343,13 @@ func setnx(c *Call) error {
 // GETSET key value
 func getset(c *Call) error {
 	val := c.args(1).bytes()
-	old, ok, err := c.DB().Get(c.key())
+	old, err := c.DB().StringOf(c.key())
+	if err == nil {
+		err = c.replyText(old)
+	}
 	if err != nil {
 		return err
 	}
-	c.replyString(old, ok)
 	err = c.DB().Set(c.key(), val, 0)
 	c.notify(shard.NoteString, "set", c.key())
 	return err
@@ -345,13 +357,12 @@ func getset(c *Call) error {
 
 // GETDEL key
 func getdel(c *Call) error {
-	val, ok, err := c.DB().Get(c.key())
-	if err != nil {
-		return err
+	t, err := c.DB().StringOf(c.key())
+	if err == nil {
+		err = c.replyText(t)
 	}
-	c.replyString(val, ok)
-	if !ok {
-		return nil
+	if err != nil || !t.Exists() {
+		return err
 	}
 	_, err = c.DB().Delete(c.key())
 	c.notify(shard.NoteGeneric, eventDel, c.key())
@@ -375,13 +386,12 @@ func getex(c *Call) error {
 	if err := a.done(); err != nil {
 		return err
 	}
-	val, ok, err := c.DB().Get(c.key())
-	if err != nil {
-		return err
+	t, err := c.DB().StringOf(c.key())
+	if err == nil {
+		err = c.replyText(t)
 	}
-	c.replyString(val, ok)
-	if !ok || !persist && !e.given() {
-		return nil
+	if err != nil || !t.Exists() || !persist && !e.given() {
+		return err
 	}
 	atMs, err := e.deadline(c)
 	if err != nil {
@@ -406,29 +416,28 @@ func getex(c *Call) error {
 // APPEND key value
 func appendTo(c *Call) error {
 	tail := c.args(1).bytes()
-	val, _, err := c.DB().Get(c.key())
+	t, err := c.DB().StringOf(c.key())
 	if err != nil {
 		return err
 	}
-	if len(val) > maxStringBytes-len(tail) {
+	if t.Len() > maxStringBytes-int64(len(tail)) {
 		return resp.ErrStringTooLong
 	}
-	n, err := c.DB().Append(c.key(), tail)
-	if err != nil {
+	if err := t.Write(t.Len(), tail); err != nil {
 		return err
 	}
 	c.notify(shard.NoteString, "append", c.key())
-	c.Out.Int(int64(n))
+	c.Out.Int(t.Len())
 	return nil
 }
 
 // STRLEN key
 func strlen(c *Call) error {
-	val, _, err := c.DB().Get(c.key())
+	t, err := c.DB().StringOf(c.key())
 	if err != nil {
 		return err
 	}
-	c.Out.Int(int64(len(val)))
+	c.Out.Int(t.Len())
 	return nil
 }
 
@@ -440,20 +449,19 @@ func getrange(c *Call) error {
 	if err := a.done(); err != nil {
 		return err
 	}
-	val, _, err := c.DB().Get(c.key())
+	t, err := c.DB().StringOf(c.key())
 	if err != nil {
 		return err
 	}
-	c.Out.Bulk(substring(val, start, end))
-	return nil
+	first, last := substring(t.Len(), start, end)
+	return t.Read(c.Out.BulkRoom(int(max(last-first+1, 0))), first)
 }
 
-// substring cuts start … end, both inclusive, out of the value. Negative ones count from its end. Unlike in a list, an
-// end before the first byte means the first byte.
-func substring(val []byte, start, end int64) []byte {
-	n := int64(len(val))
-	if n == 0 || start < 0 && end < 0 && start > end {
-		return nil
+// substring is the first and the last byte of start … end, both inclusive, in a string of n bytes. Negative ones count from
+// its end. Unlike in a list, an end before the first byte means the first byte. Of nothing the last is before the first.
+func substring(n, start, end int64) (first, last int64) {
+	if start < 0 && end < 0 && start > end {
+		return 0, -1
 	}
 	if start < 0 {
 		start = max(start+n, 0)
@@ -461,11 +469,7 @@ func substring(val []byte, start, end int64) []byte {
 	if end < 0 {
 		end = max(end+n, 0)
 	}
-	end = min(end, n-1)
-	if start > end {
-		return nil
-	}
-	return val[start : end+1]
+	return start, min(end, n-1)
 }
 
 // SETRANGE key offset value
@@ -478,25 +482,22 @@ func setrange(c *Call) error {
 	if offset < 0 {
 		return resp.ErrOffsetOutOfRange
 	}
-	val, _, err := c.DB().Get(c.key())
+	t, err := c.DB().StringOf(c.key())
 	if err != nil {
 		return err
 	}
 	if len(part) == 0 {
-		c.Out.Int(int64(len(val)))
+		c.Out.Int(t.Len())
 		return nil
 	}
 	if offset > maxStringBytes-int64(len(part)) {
 		return resp.ErrStringTooLong
 	}
-	changed := make([]byte, max(len(val), int(offset)+len(part)))
-	copy(changed, val)
-	copy(changed[offset:], part)
-	if err := putKeepingTTL(c.DB(), c.key(), changed); err != nil {
+	if err := t.Write(offset, part); err != nil {
 		return err
 	}
 	c.notify(shard.NoteString, "setrange", c.key())
-	c.Out.Int(int64(len(changed)))
+	c.Out.Int(t.Len())
 	return nil
 }
 
@@ -505,11 +506,17 @@ func mget(c *Call) error {
 	keys := c.args(0).all()
 	c.Out.Array(len(keys))
 	for _, key := range keys {
-		val, ok, err := c.DB().Get(key)
-		if err != nil && !errors.Is(err, shard.ErrWrongType) {
+		t, err := c.DB().StringOf(key)
+		switch {
+		case err == nil:
+			err = c.replyText(t)
+		case errors.Is(err, shard.ErrWrongType):
+			c.Out.Null()
+			err = nil
+		}
+		if err != nil {
 			return err
 		}
-		c.replyString(val, ok)
 	}
 	return nil
 }
@@ -595,9 +602,20 @@ func decrby(c *Call) error {
 	return increment(c, -by)
 }
 
+// numberText reads the string at the call's key as the text of a number of at most so many bytes. Of a longer string it
+// reads one byte more, which makes it none.
+func (c *Call) numberText(longest int64) (text []byte, ok bool, err error) {
+	t, err := c.DB().StringOf(c.key())
+	if err != nil {
+		return nil, false, err
+	}
+	text, err = t.Part(0, longest)
+	return text, t.Exists(), err
+}
+
 // increment adds to the integer at the call's key.
 func increment(c *Call, by int64) error {
-	val, ok, err := c.DB().Get(c.key())
+	val, ok, err := c.numberText(maxIntegerText)
 	if err != nil {
 		return err
 	}
@@ -622,7 +640,7 @@ func increment(c *Call, by int64) error {
 
 // INCRBYFLOAT key increment
 func incrbyfloat(c *Call) error {
-	val, ok, err := c.DB().Get(c.key())
+	val, ok, err := c.numberText(maxLongDoubleText)
 	if err != nil {
 		return err
 	}

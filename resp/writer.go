@@ -3,6 +3,7 @@ package resp
 import (
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/redcon"
@@ -99,6 +100,20 @@ func (w *Writer) Bulk(b []byte) {
 	if w.fits(len(b)) {
 		w.buf = redcon.AppendBulk(w.buf, b)
 	}
+}
+
+// BulkRoom writes a string of n zeros and returns their place, for the bytes of a string that is not in one piece. It is valid
+// until the next call of another method. What does not fit has no place.
+func (w *Writer) BulkRoom(n int) []byte {
+	if !w.fits(n) {
+		return nil
+	}
+	w.aggregate('$', n)
+	start := len(w.buf)
+	w.buf = slices.Grow(w.buf, n+len("\r\n"))[:start+n]
+	clear(w.buf[start:])
+	w.buf = append(w.buf, "\r\n"...)
+	return w.buf[start : start+n]
 }
 
 // BulkString is Bulk for a string.

@@ -22,6 +22,12 @@ func TestWriter(t *testing.T) {
 		{"foreign", func(w *Writer) { w.Error(errors.New("disk\nfull")) }, "-ERR disk full\r\n", ""},
 		{"int", func(w *Writer) { w.Int(math.MinInt64) }, ":-9223372036854775808\r\n", ""},
 		{"bulk", func(w *Writer) { w.Bulk([]byte("a\r\n")) }, "$3\r\na\r\n\r\n", ""},
+		{"bulk in pieces", func(w *Writer) {
+			room := w.BulkRoom(5)
+			copy(room, "ab")
+			copy(room[3:], "de")
+		}, "$5\r\nab\x00de\r\n", ""},
+		{"bulk of no pieces", func(w *Writer) { w.BulkRoom(0) }, "$0\r\n\r\n", ""},
 		{"nil", func(w *Writer) { w.Bulk(nil) }, "$0\r\n\r\n", ""},
 		{"string", func(w *Writer) { w.BulkString("abc") }, "$3\r\nabc\r\n", ""},
 		{"null", func(w *Writer) { w.Null() }, "$-1\r\n", "_\r\n"},

@@ -20,7 +20,7 @@ const (
 	buriedRecord = 3 << 20
 )
 
-// buriedCollections makes, at keys of one shard, collections with few but very long names, each element by a commit of its own.
+// buriedCollections makes, at keys of one shard, collections with few but very long names, and a string as long, each element by a commit of its own.
 func buriedCollections(t *testing.T, st *Store, tx *Tx) (keys [][]byte) {
 	t.Helper()
 	adds := map[string]func(d DB, key, name []byte) error{
@@ -35,6 +35,13 @@ func buriedCollections(t *testing.T, st *Store, tx *Tx) (keys [][]byte) {
 			s, err := d.SetOf(key)
 			if err == nil {
 				_, err = s.Add(name)
+			}
+			return err
+		},
+		"string": func(d DB, key, name []byte) error {
+			s, err := d.StringOf(key)
+			if err == nil {
+				err = s.Write(s.Len(), name)
 			}
 			return err
 		},
@@ -80,6 +87,7 @@ func TestBuryIsBounded(t *testing.T) {
 				clk := clock.NewManual(testStart)
 				opts := testOptions(fs, 1, clk)
 				opts.CacheBytes, opts.LogSegment, opts.LogMax, opts.MemtableBytes = cache, 1<<30, 1<<30, 64<<20
+				opts.chunkBits = chunkBits
 				st := openTest(t, opts)
 				tx := st.NewTx()
 				for _, key := range buriedCollections(t, st, tx) {

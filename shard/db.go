@@ -1,6 +1,9 @@
 package shard
 
-import "errors"
+import (
+	"errors"
+	"math"
+)
 
 // ErrNoDeadline says that the key is partitioned: such a key can't expire. A write locks the shards of its own elements only,
 // so a deadline would not hold for the fragments that are begun after it was set.
@@ -147,14 +150,12 @@ func (d DB) SetExpireAt(key []byte, atMs int64) (exists bool, err error) {
 
 // Get returns the string at the key. The bytes are valid until the transaction changes the key.
 func (d DB) Get(key []byte) (val []byte, ok bool, err error) {
-	p, _, o, err := d.place(key)
+	t, err := d.StringOf(key)
 	if err != nil {
 		return nil, false, err
 	}
-	if p.Partitioned || o.kind != KindString && o.kind != KindNone {
-		return nil, false, ErrWrongType
-	}
-	return o.str, o.kind == KindString, nil
+	val, err = t.Part(0, math.MaxInt64)
+	return val, t.Exists(), err
 }
 
 // Set puts a string at the key, whatever was there. expireAtMs is its deadline, 0 for none.
@@ -166,7 +167,7 @@ func (d DB) Set(key, val []byte, expireAtMs int64) error {
 	if p.Partitioned {
 		return ErrWrongType
 	}
-	if o.kind != KindString {
+	if o.kind != KindString || o.chunked != nil && o.chunked.length > int64(len(val)) {
 		if o.kind == KindNone {
 			s.noteNew(o)
 		}
@@ -178,33 +179,20 @@ func (d DB) Set(key, val []byte, expireAtMs int64) error {
 		s.count(o.db.n, 1)
 	}
 	s.modify(o)
-	// A new slice each time: a reply of this run may still refer to the old one.
-	o.str = append(make([]byte, 0, len(val)), val...)
+	if o.chunked == nil && len(val) > s.store.opts.stringBytes {
+		s.beginChunks(o)
+	}
+	if o.chunked == nil {
+		// A new slice each time: the value may still be that which was there.
+		o.str = append(make([]byte, 0, len(val)), val...)
+	} else if err := s.writeChunks(o, 0, val); err != nil {
+		return err
+	}
 	s.setDeadline(o, expireAtMs)
 	if expireAtMs != 0 && expireAtMs <= d.tx.nowMs {
 		return s.remove(o)
 	}
 	return nil
-}
-
-// Append puts tail behind the string at the key, which is created if it is missing, keeps the key's deadline, and returns the new
-// length. It grows what is cached in place, since what a reply of this run refers to stays as it is; the row and the
-// log's record are written whole all the same.
-func (d DB) Append(key, tail []byte) (length int, err error) {
-	val, ok, err := d.Get(key)
-	if err != nil {
-		return 0, err
-	}
-	if !ok {
-		return len(tail), d.Set(key, tail, 0)
-	}
-	_, s, o, err := d.place(key)
-	if err != nil {
-		return 0, err
-	}
-	s.modify(o)
-	o.str = append(val, tail...)
-	return len(o.str), nil
 }
 
 // collection finds the object behind a collection's handle and checks its kind.

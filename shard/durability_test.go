@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,7 +17,7 @@ import (
 	"codeq/internal/clock"
 )
 
-// commitBoth writes i to a key on each of two shards, pushes it on a list, and commits.
+// commitBoth writes i to a key on each of two shards, pushes it on a list, appends it to a text, and commits.
 func commitBoth(st *Store, tx *Tx, i int) error {
 	tx.Begin(st.All())
 	d := tx.DB(0)
@@ -30,6 +31,12 @@ func commitBoth(st *Store, tx *Tx, i int) error {
 		err = l.Push(Tail, strconv.AppendInt(nil, int64(i), 10))
 	}
 	if err == nil {
+		var text String
+		if text, err = d.StringOf([]byte("text")); err == nil {
+			err = text.Write(text.Len(), fmt.Appendf(nil, textLine, i))
+		}
+	}
+	if err == nil {
 		err = tx.Commit()
 	}
 	if err != nil {
@@ -39,8 +46,11 @@ func commitBoth(st *Store, tx *Tx, i int) error {
 	return st.Wait(tx.End())
 }
 
+// textLine is how commitBoth appends a number.
+const textLine = "line %7d\n"
+
 // readBoth returns what commitBoth left: the two keys' numbers and the list's length, after checking that the
-// list has every number in order.
+// list and the text have every number in order.
 func readBoth(t *testing.T, st *Store) (a, b, listed int) {
 	t.Helper()
 	tx := st.NewTx()
@@ -76,6 +86,13 @@ func readBoth(t *testing.T, st *Store) (a, b, listed int) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	var want []byte
+	for i := range listed {
+		want = fmt.Appendf(want, textLine, i+1)
+	}
+	if text, _, err := d.Get([]byte("text")); err != nil || !bytes.Equal(text, want) {
+		t.Fatalf("the text of %d numbers is %q: %v", listed, text, err)
 	}
 	return number("a"), number("b"), listed
 }
@@ -259,9 +276,12 @@ func TestOpenRefuses(t *testing.T) {
 		}, false, "has 2 shards, the configuration says 4: start with --shards 2"},
 		{"shard gone", func(_ *testing.T, _ *vfs.MemFS, o *Options) { o.Names = o.Names[:1] }, false, "named-shards"},
 		{"shard renamed", func(_ *testing.T, _ *vfs.MemFS, o *Options) { o.Names = []string{"default-0", "other"} }, false, "keep the order"},
+		{"format before", func(t *testing.T, fs *vfs.MemFS, _ *Options) {
+			writeTestFile(t, fs, "data/FORMAT", `{"version":1,"default_shards":2,"names":["default-0","default-1"]}`)
+		}, false, "has format 1, this server reads formats 2 to 3"},
 		{"other format", func(t *testing.T, fs *vfs.MemFS, _ *Options) {
 			writeTestFile(t, fs, "data/FORMAT", `{"version":99,"default_shards":2,"names":["default-0","default-1"]}`)
-		}, false, "has format 99, this server reads format 2"},
+		}, false, "has format 99, this server reads formats 2 to 3"},
 		{"damaged format", func(t *testing.T, fs *vfs.MemFS, _ *Options) { writeTestFile(t, fs, "data/FORMAT", "{") }, false, "FORMAT is not readable"},
 		{"shards swapped", func(t *testing.T, fs *vfs.MemFS, _ *Options) {
 			for _, mv := range [][2]string{{"default-0", "x"}, {"default-1", "default-0"}, {"x", "default-1"}} {

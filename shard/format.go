@@ -24,8 +24,12 @@ import (
 //  3. FORMAT again: these shards are created.
 
 // formatVersion is the version of the layout on disk as a whole. A change of it needs an ADR and a migration
-// or a refusal that says what to do. Version 2: ADR 0010.
-const formatVersion = 2
+// or a refusal that says what to do. Version 2: ADR 0010. Version 3: ADR 0012; a directory of version 2 is one of version 3 that
+// has no strings in chunks yet, so it becomes one by the first start.
+const (
+	formatVersion = 3
+	oldestFormat  = 2
+)
 
 // format is the content of DIR/FORMAT, and with name and ordinal each shard's identity row.
 type format struct {
@@ -37,7 +41,7 @@ type format struct {
 }
 
 type identity struct {
-	Version   int    `json:"version"`
+	Version   int    `json:"version"` // that the shard was made with
 	Cluster   string `json:"cluster"`
 	Name      string `json:"name"`
 	Ordinal   int    `json:"ordinal"`
@@ -68,9 +72,9 @@ func (st *Store) openFormat() (format, error) {
 
 func (st *Store) checkFormat(have, want format) (format, error) {
 	switch {
-	case have.Version != want.Version:
-		return have, fmt.Errorf("data directory %s has format %d, this server reads format %d: use the codeq version that wrote it",
-			st.opts.Dir, have.Version, want.Version)
+	case have.Version < oldestFormat || have.Version > formatVersion:
+		return have, fmt.Errorf("data directory %s has format %d, this server reads formats %d to %d: use the codeq version that wrote it",
+			st.opts.Dir, have.Version, oldestFormat, formatVersion)
 	case have.DefaultShards != want.DefaultShards:
 		return have, fmt.Errorf("data directory %s has %d shards, the configuration says %d: start with --shards %d, or choose another directory with --data",
 			st.opts.Dir, have.DefaultShards, want.DefaultShards, have.DefaultShards)
@@ -84,8 +88,8 @@ func (st *Store) checkFormat(have, want format) (format, error) {
 				st.opts.Dir, name, i, want.Names[i])
 		}
 	}
-	if len(want.Names) > len(have.Names) {
-		have.Names = want.Names
+	if len(want.Names) > len(have.Names) || have.Version < formatVersion {
+		have.Names, have.Version = want.Names, formatVersion
 		return have, st.writeFormat(have)
 	}
 	return have, nil
@@ -169,6 +173,9 @@ func (s *Shard) identify(f format) error {
 		var have identity
 		if err := json.Unmarshal(raw, &have); err != nil {
 			return fmt.Errorf("identity row: %w", err)
+		}
+		if have.Version >= oldestFormat && have.Version < want.Version {
+			have.Version = want.Version // FORMAT is what counts
 		}
 		if have != want {
 			return fmt.Errorf("the store in its directory is shard %q, number %d of %d, of data directory %s, not of this one (%s): put each shard's files back where they came from",

@@ -1,12 +1,15 @@
 package shard
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -126,6 +129,61 @@ func TestOpenRefusesMissingParts(t *testing.T) {
 				t.Errorf("after the start there is %d, %d and a list of %d, want 1 each", a, b, listed)
 			}
 		})
+	}
+}
+
+// rewriteFormat makes the closed data directory one that was made with the version.
+func rewriteFormat(t *testing.T, opts Options, version int) {
+	t.Helper()
+	st := openTest(t, opts)
+	for _, s := range st.shards {
+		raw, _, err := s.get([]byte{rowIdentity})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var id identity
+		if err := json.Unmarshal(raw, &id); err != nil {
+			t.Fatal(err)
+		}
+		id.Version = version
+		if raw, err = json.Marshal(id); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.db.Set([]byte{rowIdentity}, raw, pebble.NoSync), s.db.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := st.openFormat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Version = version
+	if err := st.writeFormat(f); err != nil {
+		t.Fatal(err)
+	}
+	closeTest(t, st)
+}
+
+// TestOpenUpgradesFormat opens a directory of the oldest format that is read, which keeps its data and becomes one of the
+// newest.
+func TestOpenUpgradesFormat(t *testing.T) {
+	fs := vfs.NewMem()
+	opts := testOptions(fs, 2, clock.NewManual(testStart))
+	st := openTest(t, opts)
+	if err := commitBoth(st, st.NewTx(), 1); err != nil {
+		t.Fatal(err)
+	}
+	closeTest(t, st)
+	rewriteFormat(t, opts, oldestFormat)
+	for range 2 {
+		st := openTest(t, opts)
+		if a, b, listed := readBoth(t, st); a != 1 || b != 1 || listed != 1 {
+			t.Fatalf("after the start there is %d, %d and a list of %d, want 1 each", a, b, listed)
+		}
+		if f, err := st.openFormat(); err != nil || f.Version != formatVersion {
+			t.Fatalf("after the start the format is %d: %v", f.Version, err)
+		}
+		closeTest(t, st)
 	}
 }
 

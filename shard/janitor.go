@@ -69,9 +69,9 @@ func rowsOf(kind Kind) []byte {
 	return []byte{rowElement}
 }
 
-// buryCached deletes the rows of a collection that is wholly cached and small, without reading any.
+// buryCached deletes the rows of a collection that is wholly cached and small, or of a string, without reading any.
 func (s *Shard) buryCached(o *object) bool {
-	if o.footprint() > buryBytes {
+	if o.chunked == nil && o.footprint() > buryBytes {
 		return false
 	}
 	drop := func(name string) {
@@ -79,6 +79,11 @@ func (s *Shard) buryCached(o *object) bool {
 		s.delete(s.keyBuf)
 	}
 	switch {
+	case o.chunked != nil:
+		for n := range o.count { // which is not to say that there is a row, but costs less than to look
+			s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, n)
+			s.delete(s.keyBuf)
+		}
 	case o.kind == KindList && o.list.complete(o):
 		for _, w := range []*listWindow{&o.list.front, &o.list.back} {
 			for i := range w.Len() {
@@ -321,7 +326,7 @@ func (s *Shard) clearKeyspace() (cleared bool, err error) {
 	for n := 0; ok && n < walkBatch && s.batch.Len() < clearBytes; ok = it.Next() {
 		n++
 		var o object
-		if err := o.decode(it.Value()); err == nil && o.kind != KindString {
+		if err := o.decode(it.Value()); err == nil && o.hasRows() {
 			s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), o.id)
 			s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(o.kind)}, uint64(o.count)))
 		}

@@ -69,6 +69,7 @@ type storeMachine struct {
 
 func (m *storeMachine) open(t *rapid.T) {
 	opts := testOptions(m.fs, m.n, m.clk)
+	opts.stringBytes, opts.chunkBits = modelStringBytes, modelChunkBits
 	st, err := Open(opts)
 	if err != nil {
 		t.Fatalf("open: %v", err)
@@ -490,10 +491,11 @@ func (m *storeMachine) stepKey(t *rapid.T, d DB, db int, key string) {
 			return
 		}
 		val := drawMember(t)
-		if rapid.Bool().Draw(t, "append") {
-			m.stepAppend(t, d, model, key, val)
+		if rapid.IntRange(0, 2).Draw(t, "part") > 0 {
+			m.stepString(t, d, model, key)
 			return
 		}
+		val = strings.Repeat(val, rapid.IntRange(0, 4).Draw(t, "repeat"))
 		ok(t, d.Set([]byte(key), []byte(val), 0))
 		model[key] = &modelValue{kind: KindString, str: val}
 	case 2:
@@ -546,25 +548,61 @@ func (m *storeMachine) stepKey(t *rapid.T, d DB, db int, key string) {
 	}
 }
 
-func (m *storeMachine) stepAppend(t *rapid.T, d DB, model modelDB, key, tail string) {
+// Strings of the model are short enough to be drawn and long enough to be in chunks.
+const (
+	modelStringBytes = 24
+	modelChunkBits   = 3
+)
+
+// stepString writes a few parts of a string, some of them behind its end, and reads parts.
+func (m *storeMachine) stepString(t *rapid.T, d DB, model modelDB, key string) {
 	v := model[key]
+	s, err := d.StringOf([]byte(key))
 	if v != nil && v.kind != KindString {
-		_, err := d.Append([]byte(key), []byte(tail))
-		equal(t, "append", err, ErrWrongType)
+		equal(t, "string", err, ErrWrongType)
 		return
 	}
-	before, _, err := d.Get([]byte(key))
 	ok(t, err)
-	kept := string(before)
-	n, err := d.Append([]byte(key), []byte(tail))
-	ok(t, err)
-	equal(t, "what was read before", string(before), kept)
-	if v == nil {
-		v = &modelValue{kind: KindString}
-		model[key] = v
+	equal(t, "exists", s.Exists(), v != nil)
+	for range rapid.IntRange(1, 4).Draw(t, "writes") {
+		if v == nil {
+			v = &modelValue{kind: KindString}
+			model[key] = v
+		}
+		at := len(v.str)
+		switch rapid.IntRange(0, 3).Draw(t, "where") {
+		case 0:
+			at = rapid.IntRange(0, at).Draw(t, "at")
+		case 1:
+			at += rapid.IntRange(0, 60).Draw(t, "beyond")
+		}
+		part := rapid.SampledFrom([]string{"x", "abcdefg", "\x00", strings.Repeat("\x00", 20), strings.Repeat("0123456789", 4)}).Draw(t, "part")
+		ok(t, s.Write(int64(at), []byte(part)))
+		long := v.str + strings.Repeat("\x00", max(0, at+len(part)-len(v.str)))
+		v.str = long[:at] + part + long[at+len(part):]
+		equal(t, "length", s.Len(), len(v.str))
+		m.checkParts(t, s, v.str)
 	}
-	v.str += tail
-	equal(t, "length", n, len(v.str))
+}
+
+// checkParts reads a part of the string in one piece and in several.
+func (m *storeMachine) checkParts(t *rapid.T, s String, want string) {
+	first := rapid.IntRange(0, len(want)-1).Draw(t, "first")
+	last := rapid.IntRange(first, len(want)+5).Draw(t, "last")
+	got, err := s.Part(int64(first), int64(last))
+	ok(t, err)
+	last = min(last, len(want)-1)
+	equal(t, "part", got, []byte(want[first:last+1]))
+	pieces := make([]byte, last-first+1)
+	next := int64(first)
+	ok(t, s.Pieces(int64(first), int64(last), func(at int64, piece []byte) bool {
+		if at < next || len(piece) == 0 {
+			t.Fatalf("a piece of %d bytes at %d, behind %d", len(piece), at, next)
+		}
+		next = at + int64(copy(pieces[at-int64(first):], piece))
+		return true
+	}))
+	equal(t, "pieces", pieces, []byte(want[first:last+1]))
 }
 
 func (m *storeMachine) checkKeys(t *rapid.T, got []string, model modelDB) {

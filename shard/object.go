@@ -54,8 +54,10 @@ type object struct {
 	kind     Kind
 	expireAt int64  // unix ms; 0: never
 	id       uint64 // collection id
-	count    int64  // elements of a collection
-	str      []byte // a string's value
+	count    int64  // elements of a collection, chunks of a string
+	str      []byte // a string's value, unless it is in chunks
+
+	chunked *chunkedBody
 
 	list   *listBody
 	hash   *hashBody
@@ -80,6 +82,8 @@ const objectOverhead = 256
 func (o *object) footprint() int {
 	n := objectOverhead + len(o.key) + cap(o.str)
 	switch {
+	case o.chunked != nil:
+		n += o.chunked.bytes
 	case o.list != nil:
 		n += o.list.footprint()
 	case o.hash != nil:
@@ -97,6 +101,8 @@ func (o *object) footprint() int {
 // dropElements forgets cached elements so that the object's footprint falls by half or more.
 func (o *object) dropElements() {
 	switch {
+	case o.chunked != nil:
+		o.chunked.shrink()
 	case o.list != nil:
 		o.list.shrink(0)
 	case o.hash != nil:
@@ -113,20 +119,32 @@ func (o *object) dropElements() {
 // metaVersion is the version of the metadata rows' encoding.
 const metaVersion = 1
 
-const metaHasExpiry = 1 << 7
+// Marks on the version.
+const (
+	metaHasExpiry = 1 << 7
+	metaInChunks  = 1 << 6
+)
 
 // encode appends the metadata row's value:
 //
-//	kind u8 · version u8, its top bit set when an expiry follows · expire-at ms u64 ·
-//	string: the value · collection: id, count as uvarints ·
+//	kind u8 · version u8, marked when an expiry follows, and for a string in chunks · expire-at ms u64 ·
+//	string: the value, or in chunks: id, length as uvarints, logarithm of the chunk size u8 ·
+//	collection: id, count as uvarints ·
 //	list: head, tail as varints · sorted set: see zsetBody.encode · stream: see streamBody.encode
 func (o *object) encode(dst []byte) []byte {
-	dst = append(dst, byte(o.kind))
+	version := byte(metaVersion)
 	if o.expireAt != 0 {
-		dst = append(dst, metaVersion|metaHasExpiry)
+		version |= metaHasExpiry
+	}
+	if o.chunked != nil {
+		version |= metaInChunks
+	}
+	dst = append(dst, byte(o.kind), version)
+	if o.expireAt != 0 {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(o.expireAt))
-	} else {
-		dst = append(dst, metaVersion)
+	}
+	if o.chunked != nil {
+		return o.chunked.encode(dst, o.id)
 	}
 	if o.kind == KindString {
 		return append(dst, o.str...)
@@ -147,7 +165,7 @@ func (o *object) encode(dst []byte) []byte {
 
 // decode fills the object from its metadata row's value.
 func (o *object) decode(val []byte) error {
-	if len(val) < 2 || val[1]&^metaHasExpiry != metaVersion {
+	if len(val) < 2 || val[1]&^(metaHasExpiry|metaInChunks) != metaVersion {
 		return errCorruptRow
 	}
 	o.kind = Kind(val[0])
@@ -160,6 +178,9 @@ func (o *object) decode(val []byte) error {
 		rest = rest[8:]
 	}
 	o.stored = true
+	if val[1]&metaInChunks != 0 {
+		return o.decodeChunked(rest)
+	}
 	if o.kind == KindString {
 		o.str = append(make([]byte, 0, len(rest)), rest...)
 		return nil
@@ -189,7 +210,7 @@ func (o *object) decode(val []byte) error {
 
 // hasRows tells whether the value has rows besides its metadata.
 func (o *object) hasRows() bool {
-	return o.kind != KindString && (o.count > 0 || o.stream != nil && o.stream.groupCount > 0)
+	return o.count > 0 || o.stream != nil && o.stream.groupCount > 0
 }
 
 // become turns an absent object into an empty collection of the kind.
@@ -213,7 +234,7 @@ func (o *object) become(kind Kind, id uint64) {
 // clear makes the object absent.
 func (o *object) clear() {
 	o.kind, o.expireAt, o.id, o.count, o.str = KindNone, 0, 0, 0, nil
-	o.list, o.hash, o.set, o.zset, o.stream = nil, nil, nil, nil, nil
+	o.chunked, o.list, o.hash, o.set, o.zset, o.stream = nil, nil, nil, nil, nil, nil
 }
 
 // varintReader reads varints until one is bad; after that it yields zeros.

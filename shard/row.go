@@ -14,7 +14,8 @@ import (
 //	f                              identity of the store (json, see identity)
 //	n                              state: commit number, next collection id, databases (see shardState)
 //	s name                         system record, such as a persisted script
-//	m space hash key               metadata of a key (see object.encode); holds a string's value too
+//	m space hash key               metadata of a key (see object.encode); holds a short string's value too
+//	e id index                     chunk of a long string                → bytes
 //	e id index                     list element                          → value
 //	e id hash field                hash field                            → value
 //	e id hash member               set member                            → nothing
@@ -29,10 +30,10 @@ import (
 //	d id                           a dead collection, still to be cleared → its kind
 //	k space                        a dead keyspace, still to be cleared  → nothing
 //
-// space is a keyspace id, 4 bytes; id a collection id, 8 bytes; index a list index, 8 bytes with the sign bit
-// flipped; score a float64 in sortable form, 8 bytes; deadline unix milliseconds, 8 bytes; entry a stream's id, ms and
-// sequence number, 16 bytes; number a consumer's number within its group, 4 bytes; names are as they are. hash is 4 bytes of
-// xxHash64 of what follows it: keys, fields and members have no order in Redis, so rows are kept in the order
+// space is a keyspace id, 4 bytes; id a collection id, 8 bytes; index a list index or the number of a chunk, 8 bytes with
+// the sign bit flipped; score a float64 in sortable form, 8 bytes; deadline unix milliseconds, 8 bytes; entry a stream's
+// id, ms and sequence number, 16 bytes; number a consumer's number within its group, 4 bytes; names are as they are. hash
+// is 4 bytes of xxHash64 of what follows it: keys, fields and members have no order in Redis, so rows are kept in the order
 // of that hash. It is what makes the cursor of SCAN, HSCAN, SSCAN and ZSCAN a plain number that needs no
 // memory on the server and keeps Redis' guarantee over restarts (ADR 0004), and lets a random seek find a
 // random element.

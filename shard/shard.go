@@ -306,8 +306,11 @@ func must(err error) {
 // flushMeta encodes the metadata rows of the transaction's dirty objects into the batch.
 func (s *Shard) flushMeta() {
 	for _, o := range s.dirty {
-		if o.stream != nil {
+		switch {
+		case o.stream != nil:
 			s.flushGroups(o)
+		case o.chunked != nil:
+			s.flushChunks(o)
 		}
 		s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[o.db.n].id, o.key)
 		switch {

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,10 @@ type Options struct {
 	// failure may be stuck for ever with locks held; the others return errors, which their clients can be told.
 	Fatal func(error)
 
-	stageBytes int // bytes of rows that fill a stage of a shard; 0: the constant. For tests
+	// For tests; 0: the constants of their names.
+	stageBytes  int   // bytes of rows that fill a stage of a shard
+	stringBytes int   // length up to which a string is kept whole
+	chunkBits   uint8 // logarithm of a chunk's size
 }
 
 // Store is the shards of one server, their common log and the directory that holds them:
@@ -115,9 +119,9 @@ func Open(opts Options) (_ *Store, err error) {
 	if st.fs == nil {
 		st.fs = vfs.Default
 	}
-	if st.opts.stageBytes == 0 {
-		st.opts.stageBytes = stageBytes
-	}
+	st.opts.stageBytes = cmp.Or(opts.stageBytes, stageBytes)
+	st.opts.stringBytes = cmp.Or(opts.stringBytes, stringBytes)
+	st.opts.chunkBits = cmp.Or(opts.chunkBits, chunkBits)
 	if opts.Random == nil {
 		opts.Random = runtimeSource{}
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"hash/fnv"
 	"io"
 	"log/slog"
@@ -52,10 +53,12 @@ func testOptions(fs vfs.FS, n int, clk clock.Clock) Options {
 	}
 }
 
-// openTest opens a store whose stages are so small that every test sees them turn.
+// openTest opens a store whose stages are so small that every test sees them turn, and with strings in chunks.
 func openTest(t testing.TB, opts Options) *Store {
 	t.Helper()
 	opts.stageBytes = testStageBytes
+	opts.stringBytes = cmp.Or(opts.stringBytes, testStringBytes)
+	opts.chunkBits = cmp.Or(opts.chunkBits, testChunkBits)
 	st, err := Open(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +66,11 @@ func openTest(t testing.TB, opts Options) *Store {
 	return st
 }
 
-const testStageBytes = 700
+const (
+	testStageBytes  = 700
+	testStringBytes = 150
+	testChunkBits   = 6
+)
 
 func closeTest(t testing.TB, st *Store) {
 	t.Helper()

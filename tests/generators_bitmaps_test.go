@@ -1,5 +1,7 @@
 package tests
 
+import "strings"
+
 // bitmapsFamily has the commands on the bits of strings, and LCS. No offset is so large that a string would take much memory.
 func bitmapsFamily() family {
 	offset := oneOf("0", "1", "2", "7", "8", "9", "15", "63", "64", "65", "100", "127", "1000", "-1", "x", "4294967296")
@@ -34,5 +36,43 @@ func bitmapsFamily() family {
 		{name: "BITFIELD_RO", weight: 3, args: seq(key, many(0, 3, read), maybe(10, write)), equal: exact},
 		{name: "LCS", weight: 5, args: seq(key, key, many(0, 3, oneOf("LEN", "IDX", "idx", "WITHMATCHLEN", "MINMATCHLEN 2",
 			"MINMATCHLEN -1", "MINMATCHLEN", "BAD"))), equal: exact},
+	}}
+}
+
+// longStringsFamily has the commands that read and change parts of strings, on strings around and beyond the length from which
+// codeq keeps them in chunks: 16 KiB, in chunks of 4 KiB.
+func longStringsFamily() family {
+	text := oneOf("x", "short", strings.Repeat("0123456789", 300), strings.Repeat("\xff", 4096), strings.Repeat("ab", 8191),
+		strings.Repeat("abcd", 4097), strings.Repeat("\x00", 9000))
+	at := oneOf("0", "1", "4095", "4096", "16383", "16384", "16385", "20479", "20480", "30000", "100000", "-1", "-4096", "-20000", "x")
+	bit := oneOf("0", "7", "32767", "32768", "131071", "131072", "163839", "240000", "800000", "-1")
+	unit := maybe(60, oneOf("BIT", "BYTE"))
+	field := oneOf("u8 #4095", "u8 #4096", "i64 32740", "u63 131050", "i33 163830", "u1 240000", "i16 #50000", "u7 0")
+	write := seq(maybe(30, oneOf("OVERFLOW SAT", "OVERFLOW FAIL")), oneOf("SET", "INCRBY"), field, oneOf("1", "-1", "255", "65535"))
+	return family{name: "long strings", keys: []string{"b1", "b2", "{a}b"}, bound: true, rows: []row{
+		{name: "SET", weight: 3, args: seq(key, text, maybe(20, oneOf("KEEPTTL", "EX 1000", "GET", "XX"))), equal: exact, fixed: true},
+		{name: "APPEND", weight: 6, args: seq(key, text), equal: exact},
+		{name: "SETRANGE", weight: 6, args: seq(key, at, text), equal: exact, fixed: true},
+		{name: "SETBIT", weight: 6, args: seq(key, bit, oneOf("0", "1")), equal: exact, fixed: true},
+		{name: "BITFIELD", weight: 5, args: seq(key, many(0, 2, seq(oneOf("GET"), field)), many(0, 3, write)), equal: exact, fixed: true},
+		{name: "GET", weight: 2, args: key, equal: exact},
+		{name: "MGET", weight: 1, args: many(1, 3, key), equal: exact},
+		{name: "GETRANGE", weight: 6, args: seq(key, at, at), equal: exact},
+		{name: "GETBIT", weight: 4, args: seq(key, bit), equal: exact},
+		{name: "BITCOUNT", weight: 5, args: seq(key, maybe(70, seq(at, at, unit))), equal: exact},
+		{name: "BITPOS", weight: 6, args: seq(key, oneOf("0", "1"), maybe(70, seq(at, maybe(70, seq(at, unit))))), equal: exact},
+		{name: "BITOP", weight: 3, args: seq(oneOf("AND", "OR", "XOR"), key, many(1, 3, key)), equal: exact},
+		{name: "BITOP", weight: 1, args: seq(oneOf("NOT"), key, key), equal: exact},
+		{name: "STRLEN", weight: 2, args: key, equal: exact},
+		{name: "INCR", weight: 1, args: key, equal: exact},
+		{name: "INCRBYFLOAT", weight: 1, args: seq(key, addend), equal: exact},
+		{name: "PFADD", weight: 1, args: seq(key, value), equal: exact},
+		{name: "GETSET", weight: 1, args: seq(key, text), equal: exact},
+		{name: "GETDEL", weight: 2, args: key, equal: exact},
+		{name: "DEL", weight: 1, args: key, equal: exact},
+		{name: "EXPIRE", weight: 2, args: seq(key, seconds), equal: exact, fixed: true},
+		{name: "PERSIST", weight: 1, args: key, equal: exact},
+		{name: "RENAME", weight: 3, args: seq(key, key), equal: exact},
+		{name: "COPY", weight: 3, args: seq(key, key, maybe(60, oneOf("REPLACE"))), equal: exact},
 	}}
 }

@@ -65,10 +65,11 @@ const (
 	renderKey  = "codeq:q:render:acme:pending:0"
 )
 
-// boundKeys hold only what one family puts there: the partitioned keys take one type, and ranges by name mean something
-// only where all scores are the same.
+// boundKeys hold only what one family puts there: the partitioned keys take one type, ranges by name mean something
+// only where all scores are the same, and long strings would be too much for LCS.
 func boundKeys() []string {
-	return []string{"codeq:tasks", "codeq:results", "codeq:tasks:ttl", "x1", "x2", "g1", "g2", "p1", "p2"}
+	return []string{"codeq:tasks", "codeq:results", "codeq:tasks:ttl", "x1", "x2", "g1", "g2", "p1", "p2",
+		"b1", "b2", "{a}b"}
 }
 
 func allKeys() []string { return append(plainKeys(), boundKeys()...) }
@@ -216,7 +217,7 @@ func families() []family {
 	return []family{
 		serverFamily(), keysFamily(), stringsFamily(), listsFamily(), hashesFamily(), setsFamily(), zsetsFamily(),
 		namesFamily(), transactionsFamily(), scriptsFamily(), functionsFamily(), sortFamily(), dumpFamily(), streamsFamily(),
-		bitmapsFamily(), hyperLogLogFamily(), growingHyperLogLogFamily(), geoFamily(), algebraFamily(),
+		bitmapsFamily(), longStringsFamily(), hyperLogLogFamily(), growingHyperLogLogFamily(), geoFamily(), algebraFamily(),
 		partitioned(hashesFamily(), "codeq:tasks", "codeq:results", "h1"),
 		partitioned(zsetsFamily(), "codeq:tasks:ttl", "codeq:tasks:ttl", "z1"),
 	}

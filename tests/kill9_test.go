@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// killWriters is how many connections write at the same time, four of each kind.
-	killWriters = 16
+	// killWriters is how many connections write at the same time, two of each kind.
+	killWriters = 20
 	// killDepth is how many commands a pipelining writer has on the way.
 	killDepth = 8
 	// killFewest and killMost bound the number of acknowledged writes after which the server is killed.
@@ -55,6 +55,8 @@ func writerKinds() []writerKind {
 		{"list pipelined", killDepth, noSetup, pushCommand, countPushed},
 		{"string", 1, noSetup, setCommand, countSet},
 		{"string pipelined", killDepth, noSetup, setCommand, countSet},
+		{"text", 1, noSetup, appendCommand, countAppended},
+		{"text pipelined", killDepth, noSetup, appendCommand, countAppended},
 		{"transaction", 1, noSetup, multiCommand, countMulti},
 		{"transaction pipelined", killDepth, noSetup, multiCommand, countMulti},
 		{"claim", 1, claimSetup, claimCommand, countClaimed},
@@ -131,6 +133,31 @@ func countSet(c *peer.Conn, prefix string) (int, error) {
 		if reply.Null || reply.Str != strconv.Itoa(seq) {
 			return 0, fmt.Errorf("%w: %s:set:%d of %d holds %q", errTorn, prefix, seq, n, reply.Str)
 		}
+	}
+	return n, nil
+}
+
+// textLine is what a number appends to its writer's text: so much that codeq soon keeps the text in chunks.
+const textLine = "%200d\n"
+
+func appendCommand(dst []byte, prefix string, seq int) ([]byte, int) {
+	return peer.AppendCommand(dst, "APPEND", prefix+":text", fmt.Sprintf(textLine, seq)), 1
+}
+
+func countAppended(c *peer.Conn, prefix string) (int, error) {
+	reply, err := c.Call("GET", prefix+":text")
+	if err != nil {
+		return 0, err
+	}
+	lines := strings.SplitAfter(reply.Str, "\n")
+	n := len(lines) - 1 // behind the last line there is nothing
+	for seq, line := range lines[:n] {
+		if line != fmt.Sprintf(textLine, seq) {
+			return 0, fmt.Errorf("%w: line %d of %d of %s is %q", errTorn, seq, n, prefix, line)
+		}
+	}
+	if lines[n] != "" {
+		return 0, fmt.Errorf("%w: %s ends in %q", errTorn, prefix, lines[n])
 	}
 	return n, nil
 }
