@@ -442,7 +442,10 @@ func (s *Shard) durableNumber() (uint64, error) {
 	if it.First() {
 		st, err = decodeState(it.Value(), s.store.opts.Databases)
 	}
-	return st.number, errors.Join(err, s.finish(it))
+	if closing := it.Close(); closing != nil { // not finish, which counts what is read under the shard's lock
+		err = errors.Join(err, s.readError(closing))
+	}
+	return st.number, err
 }
 
 // Close flushes every shard, so that the next start has nothing to replay, and closes the store. No
