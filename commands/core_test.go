@@ -26,8 +26,11 @@ import (
 	"codeq/supplier"
 )
 
-// testShards is the number of shards of a test's server.
-const testShards = 4
+// testShards is the number of shards of a test's server, testCache what they may cache together.
+const (
+	testShards = 4
+	testCache  = 1 << 20
+)
 
 // testServer is a server with the core's own commands and a few on strings and hashes, over a store in memory.
 type testServer struct {
@@ -51,6 +54,12 @@ func startServerOn(t testing.TB, fs vfs.FS, more ...Command) *testServer {
 
 func startServerWith(t testing.TB, fs vfs.FS, engine scripting.Options, more ...Command) *testServer {
 	t.Helper()
+	return startServerOf(t, fs, engine, append(append(append(testCommands(), transactionCommands()...), scriptCommands()...), more...))
+}
+
+// startServerOf starts a server that has these commands only.
+func startServerOf(t testing.TB, fs vfs.FS, engine scripting.Options, commands []Command) *testServer {
+	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	now := clock.NewManual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	topology := supplier.Topology{Default: testShards}
@@ -64,7 +73,7 @@ func startServerWith(t testing.TB, fs vfs.FS, engine scripting.Options, more ...
 	}
 	store, err := shard.Open(shard.Options{
 		Dir: "data", FS: fs, Names: topology.Names(), DefaultShards: testShards, Databases: 16, Placer: Placer(router),
-		Clock: now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: 1 << 20, BlockCache: 8 << 20,
+		Clock: now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: testCache, BlockCache: 8 << 20,
 		MemtableBytes: 256 << 10, LogSegment: 1 << 20, LogMax: 8 << 20, ExpireInterval: 100,
 		Random: rand.NewPCG(1, 2), Fatal: func(error) {}, // whoever closes a store that has failed is told
 	})
@@ -75,7 +84,7 @@ func startServerWith(t testing.TB, fs vfs.FS, engine scripting.Options, more ...
 	s, err := newServer(Options{
 		Store: store, Router: router, Config: config.NewStore(config.Default()), Scripts: scripting.New(engine),
 		Clock: now, Logger: quiet, Stop: func(bool) {},
-	}, append(append(append(testCommands(), transactionCommands()...), scriptCommands()...), more...))
+	}, commands)
 	if err != nil {
 		t.Fatal(err)
 	}

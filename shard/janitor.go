@@ -168,6 +168,8 @@ func (s *Shard) clean(tx *Tx) (again time.Duration, err error) {
 	interval := time.Duration(s.store.opts.ExpireInterval) * time.Millisecond
 	tx.Begin(MaskOf(s.ordinal))
 	defer tx.End()
+	read, written := s.stats.RowsRead, s.stats.RowsWritten
+	defer func() { s.stats.RowsRead, s.stats.RowsWritten = read, written }() // of clients alone
 	more, err := s.expire(tx.nowMs)
 	if err == nil {
 		err = tx.Commit() // what expired may leave graves, which are looked for among committed rows

@@ -14,7 +14,8 @@ type Stats struct {
 	Hits    int64 // lookups of keys that were there, as far as Tx.CountLookups has them counted
 	Misses  int64 // the same, of keys that were not
 	// RowsRead are the rows that were looked for or stepped over, those included that are no longer there: what reading costs
-	// beyond the cache. RowsWritten are those of commits; a range of rows that is removed as one counts once.
+	// beyond the cache. RowsWritten are those of commits; a range of rows that is removed as one counts once. What the janitors
+	// do does not count.
 	RowsRead, RowsWritten int64
 }
 
