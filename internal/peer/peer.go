@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -297,11 +298,12 @@ const (
 	portHigh = 32000
 )
 
-// freeAddr finds a free port by listening on it for a moment. The process id spreads concurrent test processes over
-// the range; one that is taken in between makes the server's own start fail with a clear message.
+// freeAddr finds a free port by listening on it for a moment. It begins anywhere, so that tests that start servers at the
+// same moment, in one process or in several, are given different ones; a port that is taken in between makes the server's own
+// start fail with a clear message.
 func freeAddr() (string, error) {
 	span := portHigh - portLow
-	first := int(time.Now().UnixNano()/1000+int64(os.Getpid())*7919) % span
+	first := rand.IntN(span)
 	for i := range span {
 		addr := fmt.Sprintf("127.0.0.1:%d", portLow+(first+i)%span)
 		l, err := net.Listen("tcp", addr)
