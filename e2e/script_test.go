@@ -127,8 +127,8 @@ func (b *tail) Write(p []byte) (int, error) {
 func TestScript(t *testing.T) {
 	run := func(ctx context.Context, text string) ([]event, error) {
 		var got []event
-		s := script{dir: ".", command: []string{"sh", "-c", text}}
-		err := s.drive(ctx, order{addr: "127.0.0.1:1", tasks: 3}, func(e event) { got = append(got, e) })
+		s := script{dir: ".", command: []string{"sh", "-c", text}, probe: []string{"true"}}
+		err := s.forTest(t)(ctx, order{addr: "127.0.0.1:1", tasks: 3}, func(e event) { got = append(got, e) })
 		return got, err
 	}
 	got, err := run(t.Context(), `echo "{\"event\":\"note\",\"text\":\"$CODEQ_HOST $CODEQ_PORT $E2E_TASKS $E2E_KILL\"}"`)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +102,26 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s, which is not among what %s may import", p.ImportPath, imported, folder(p.ImportPath))
 			}
 		}
+	}
+}
+
+// TestSeparateModule: the module beside this one is a client like any other; `go list` does not show it here.
+func TestSeparateModule(t *testing.T) {
+	seen := false
+	for _, s := range sources(t) {
+		if !strings.HasPrefix(filepath.ToSlash(s.path), "e2e/") {
+			continue
+		}
+		seen = true
+		for _, spec := range s.tree.Imports {
+			imported := strings.Trim(spec.Path.Value, `"`)
+			if strings.HasPrefix(imported, module) && folder(imported) != "internal" {
+				t.Errorf("%s imports %s; it may import internal packages only", s.path, imported)
+			}
+		}
+	}
+	if !seen {
+		t.Error("no source file of e2e was found")
 	}
 }
 

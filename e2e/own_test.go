@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"testing"
+
+	"codeq/internal/peer"
+)
+
+// ownTests are a client's own tests that speak to a server.
+type ownTests struct {
+	name     string
+	packages []string
+	// run and skip are patterns of the tests' names.
+	run, skip string
+	// variable of the environment or flag tells the tests where the server is.
+	variable, flag string
+}
+
+// suites are the tests of the clients whose tests let themselves be told which server to use.
+func suites() []ownTests {
+	return []ownTests{
+		{
+			name:     "asynq",
+			packages: []string{"github.com/hibiken/asynq", "github.com/hibiken/asynq/internal/rdb"},
+			run:      ".",
+			skip:     "^$",
+			flag:     "-redis_addr",
+		},
+		{
+			name:     "rmq",
+			packages: []string{"github.com/adjust/rmq/v5"},
+			run:      ".",
+			// These bring a cluster of their own and meet the connections of the other tests in it.
+			skip:     "^TestCluster",
+			variable: "REDIS_ADDR",
+		},
+		{
+			name:     "machinery",
+			packages: []string{"github.com/RichardKnop/machinery/v2/integration-tests"},
+			run:      "^TestRedis",
+			skip:     "^$",
+			variable: "REDIS_URL",
+		},
+	}
+}
+
+// TestOwn runs the clients' own tests. They take minutes, mostly waiting.
+func TestOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the clients' own tests take minutes")
+	}
+	t.Parallel()
+	for _, suite := range suites() {
+		for _, s := range scenes(false) {
+			if !peer.Targeted(*targetsFlag, s.opts.Kind) {
+				continue
+			}
+			t.Run(suite.name+"/"+s.name, func(t *testing.T) {
+				t.Parallel()
+				suite.test(t, peer.ForTest(t, s.opts).Addr())
+			})
+		}
+	}
+}
+
+func (s ownTests) test(t *testing.T, addr string) {
+	// One package at a time, since all of them clear the server.
+	args := append([]string{"test", "-count=1", "-p=1", "-v", "-run=" + s.run, "-skip=" + s.skip}, s.packages...)
+	if s.flag != "" {
+		args = append(args, s.flag, addr)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	if s.variable != "" {
+		cmd.Env = append(os.Environ(), s.variable+"="+addr)
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	t.Logf("%d tests passed", bytes.Count(out, []byte("\n--- PASS: ")))
+}
