@@ -15,7 +15,8 @@ GO ?= go
 FUZZTIME ?= 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build run test verify lint race race-tests race-server e2e e2e-short clients bench generate fuzz clean redis gcc
+.PHONY: build run test verify lint race race-tests race-server e2e e2e-short clients node-clients bench generate \
+	fuzz clean redis node gcc
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
@@ -59,7 +60,12 @@ e2e-short: redis clients
 	cd e2e && TEST_REQUIRE_PEERS=1 $(GO) test -count=1 -short -timeout 10m ./...
 
 # What the clients in other languages than Go need.
-clients:
+clients: node-clients
+
+# A copy of what was installed keeps "npm ci" from doing it again.
+node-clients: node
+	@cd e2e/node && cmp -s package-lock.json node_modules/.installed-lock.json || \
+	{ npm ci --no-audit --no-fund && cp package-lock.json node_modules/.installed-lock.json; }
 
 bench: build
 	TEST_CODEQ_SERVER=$(CURDIR)/bin/codeq-server $(GO) run ./bench
@@ -92,6 +98,10 @@ endef
 redis:
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-benchmark >/dev/null || \
 	{ $(call install,redis-server redis-tools); }
+
+# The clients for Node.js need version 20 or later.
+node:
+	@command -v node >/dev/null && command -v npm >/dev/null || { $(call install,nodejs npm); }
 
 # The race detector needs a C compiler.
 gcc:

@@ -1,0 +1,3 @@
+'use strict';
+
+require('./bullmq_scenes').run('bullmq5');
