@@ -6,62 +6,55 @@ import (
 )
 
 // node is a driver for Node.js; what it needs is installed by "make clients".
-func node(t *testing.T, name string) driver {
+func node(t *testing.T, command ...string) driver {
 	t.Helper()
 	return script{
 		dir:     "node",
-		command: []string{"node", name},
+		command: append([]string{"node"}, command...),
 		probe:   []string{"node", "-e", "require('bullmq')"},
 	}.forTest(t)
 }
 
-// load is a client of Node.js that works on tasks of every kind while its server may be killed.
-func load(t *testing.T, name, repeats string) {
+// nodeLoad is a client that works on tasks of every kind while its server may be killed.
+func nodeLoad(t *testing.T, command ...string) {
 	t.Helper()
 	test(t, client{
-		drive: node(t, name), tasks: 2000, brief: 400, limit: 3 * time.Minute, repeats: repeats, left: keysBut(),
+		drive: node(t, command...), tasks: 2000, brief: 400, limit: 3 * time.Minute, left: keysBut(),
+		repeats: "a job whose worker cannot tell the server of its end before its lock runs out is given out again",
 	})
 }
 
-// features is a client of Node.js that plays scenes, each of which counts as a task.
-func features(t *testing.T, name string) {
+// nodeFeatures is a client that plays scenes, each of which counts as a task.
+func nodeFeatures(t *testing.T, command ...string) {
 	t.Helper()
 	test(t, client{
-		drive: node(t, name), tasks: 1, brief: 1, limit: 5 * time.Minute, left: keysBut(),
+		drive: node(t, command...), tasks: 1, brief: 1, limit: 5 * time.Minute, left: keysBut(),
 		noKill: "a scene looks at each step, and a crash takes what its client had under way",
 	})
 }
 
-const stalledAgain = "a job whose worker cannot tell the server of its end before the lock runs out is given out again"
+func TestBeeQueue(t *testing.T) { nodeLoad(t, "bee_queue.js") }
 
-func TestBeeQueue(t *testing.T) {
-	load(t, "bee_queue.js", stalledAgain)
+func TestBeeQueueFeatures(t *testing.T) { nodeFeatures(t, "bee_queue_features.js") }
+
+func TestBull(t *testing.T) { nodeLoad(t, "bull.js") }
+
+func TestBullFeatures(t *testing.T) { nodeFeatures(t, "bull_features.js") }
+
+func TestBullMQ(t *testing.T) { nodeLoad(t, "bullmq.js") }
+
+func TestBullMQFeatures(t *testing.T) { nodeFeatures(t, "bullmq_features.js") }
+
+func TestBullMQ5(t *testing.T) { nodeLoad(t, "bullmq5.js") }
+
+func TestBullMQ5Features(t *testing.T) { nodeFeatures(t, "bullmq5_features.js") }
+
+func TestBullMQOverNodeRedis(t *testing.T) { nodeLoad(t, "bullmq_noderedis.js") }
+
+func TestBullMQOverNodeRedisFeatures(t *testing.T) {
+	nodeFeatures(t, "bullmq_noderedis.js", "features")
 }
 
-func TestBeeQueueFeatures(t *testing.T) {
-	features(t, "bee_queue_features.js")
-}
+func TestIORedisFeatures(t *testing.T) { nodeFeatures(t, "ioredis_features.js") }
 
-func TestBull(t *testing.T) {
-	load(t, "bull.js", stalledAgain)
-}
-
-func TestBullFeatures(t *testing.T) {
-	features(t, "bull_features.js")
-}
-
-func TestBullMQ(t *testing.T) {
-	load(t, "bullmq.js", stalledAgain)
-}
-
-func TestBullMQ5(t *testing.T) {
-	load(t, "bullmq5.js", stalledAgain)
-}
-
-func TestBullMQFeatures(t *testing.T) {
-	features(t, "bullmq_features.js")
-}
-
-func TestBullMQ5Features(t *testing.T) {
-	features(t, "bullmq5_features.js")
-}
+func TestNodeRedisFeatures(t *testing.T) { nodeFeatures(t, "noderedis_features.js") }

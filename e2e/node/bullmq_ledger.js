@@ -21,11 +21,7 @@ function jobOf(task) {
   };
 }
 
-async function buryDead(queue) {
-  for (const job of await persist('getFailed', () => queue.getFailed(0, -1))) ledger.dead(job.id);
-}
-
-function run(bullmq, connect) {
+function run(bullmq, connect = () => ({ host: env.host, port: env.port })) {
   main(async () => {
     const tasks = plan(env.tasks, env.seed);
     const dying = tasks.filter((task) => task.dies).length;
@@ -46,7 +42,7 @@ function run(bullmq, connect) {
       return now.completed === tasks.length - dying && now.failed === dying && now;
     }, 120_000);
     ledger.note(`counts ${JSON.stringify(counts)}`);
-    await buryDead(queue);
+    for (const job of await persist('getFailed', () => queue.getFailed(0, -1))) ledger.dead(job.id);
 
     await Promise.all(workers.map((worker) => worker.close()));
     await persist('obliterate', () => queue.obliterate());

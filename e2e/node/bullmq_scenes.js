@@ -8,11 +8,11 @@ const { fork } = require('node:child_process');
 const path = require('node:path');
 const { env, log, main, scenes, signal, until, wait, within } = require('./driver');
 
-const connection = () => ({ host: env.host, port: env.port });
-
 class Stage {
-  constructor(bullmq, name) {
+  // connect gives each part what BullMQ takes for a connection: an address, or a client of its own.
+  constructor(bullmq, connect, name) {
     this.bullmq = bullmq;
+    this.connection = connect;
     this.name = name;
     this.open = [];
     this.queues = [];
@@ -26,23 +26,23 @@ class Stage {
   }
 
   queue(name = this.name, opts = {}) {
-    const queue = this.keep(new this.bullmq.Queue(name, { connection: connection(), ...opts }));
+    const queue = this.keep(new this.bullmq.Queue(name, { connection: this.connection(), ...opts }));
     this.queues.push(queue);
     return queue;
   }
 
   worker(handle, opts = {}, name = this.name) {
-    return this.keep(new this.bullmq.Worker(name, handle, { connection: connection(), ...opts }));
+    return this.keep(new this.bullmq.Worker(name, handle, { connection: this.connection(), ...opts }));
   }
 
   async events(opts = {}, name = this.name) {
-    const events = this.keep(new this.bullmq.QueueEvents(name, { connection: connection(), ...opts }));
+    const events = this.keep(new this.bullmq.QueueEvents(name, { connection: this.connection(), ...opts }));
     await events.waitUntilReady();
     return events;
   }
 
   flows() {
-    return this.keep(new this.bullmq.FlowProducer({ connection: connection() }));
+    return this.keep(new this.bullmq.FlowProducer({ connection: this.connection() }));
   }
 
   async close() {
@@ -56,8 +56,8 @@ class Stage {
   }
 }
 
-const one = (scene) => async (bullmq, name) => {
-  const stage = new Stage(bullmq, name);
+const one = (scene) => async (bullmq, connect, name) => {
+  const stage = new Stage(bullmq, connect, name);
   try {
     await scene(stage);
   } finally {
@@ -341,7 +341,7 @@ async function events(stage) {
   late.run();
   await until('all events again', () => expected.every((name) => replayed.includes(name)));
   if (stage.bullmq.QueueEventsProducer) {
-    const producer = stage.keep(new stage.bullmq.QueueEventsProducer(stage.name, { connection: connection() }));
+    const producer = stage.keep(new stage.bullmq.QueueEventsProducer(stage.name, { connection: stage.connection() }));
     const own = signal();
     live.on('own', (args) => own.resolve(args.word));
     await producer.publishEvent({ eventName: 'own', word: 'hello' });
@@ -562,9 +562,9 @@ const all = {
   payloads, contention, prefixes,
 };
 
-function run(packageName) {
+function run(packageName, connect = () => ({ host: env.host, port: env.port })) {
   const bullmq = { ...require(packageName), packageName };
-  const named = Object.entries(all).map(([name, scene]) => [name, () => one(scene)(bullmq, name)]);
+  const named = Object.entries(all).map(([name, scene]) => [name, () => one(scene)(bullmq, connect, name)]);
   main(() => scenes(Object.fromEntries(named)));
 }
 
