@@ -11,7 +11,8 @@ import (
 
 // audiences are who listens to what. Messages to one channel, and the more so to different ones, are posted side by side: a
 // publisher takes read locks only. It holds them while it posts, so that a session which has left an audience gets
-// nothing more from it. These locks are leaves but for those of Post.
+// nothing more from it. These locks are leaves but for those of Post. A client that was killed leaves the audiences when its
+// session ends, a moment later; it is counted nowhere from the kill on.
 type audiences struct {
 	channels channelTable
 	shards   channelTable
@@ -92,15 +93,27 @@ func (t *channelTable) size(name []byte) int {
 	s := t.stripe(maphash.Bytes(t.seed, name))
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.channels[string(name)])
+	return present(s.channels[string(name)])
+}
+
+// present counts those of an audience that were not killed.
+func present(all []*session) (n int) {
+	for _, ss := range all {
+		if !ss.conn.Killed() {
+			n++
+		}
+	}
+	return n
 }
 
 func (t *channelTable) names() (all []string) {
 	for i := range t.stripes {
 		s := &t.stripes[i]
 		s.mu.RLock()
-		for name := range s.channels {
-			all = append(all, name)
+		for name, sessions := range s.channels {
+			if present(sessions) > 0 {
+				all = append(all, name)
+			}
 		}
 		s.mu.RUnlock()
 	}
@@ -165,7 +178,7 @@ func (t *patternTable) size(name []byte) int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if p := t.byName[string(name)]; p != nil {
-		return len(p.sessions)
+		return present(p.sessions)
 	}
 	return 0
 }
@@ -174,7 +187,9 @@ func (t *patternTable) names() (all []string) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, p := range t.order {
-		all = append(all, p.pattern)
+		if present(p.sessions) > 0 {
+			all = append(all, p.pattern)
+		}
 	}
 	return all
 }
@@ -195,7 +210,7 @@ func (t *patternTable) each(channel []byte, visit func(*patternAudience)) {
 
 // matching counts who listens to the channel by a pattern.
 func (t *patternTable) matching(channel []byte) (n int) {
-	t.each(channel, func(p *patternAudience) { n += len(p.sessions) })
+	t.each(channel, func(p *patternAudience) { n += present(p.sessions) })
 	return n
 }
 

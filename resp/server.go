@@ -236,19 +236,24 @@ func (s *Server) Clients() int {
 	return s.clients
 }
 
-// Find returns the session of that id, nil if there is none. The session may be ending.
+// Find returns the session of that id, nil if there is none or it was killed. The session may be ending.
 func (s *Server) Find(id int64) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sessions[id]
+	if session := s.sessions[id]; session != nil && !session.Killed() {
+		return session
+	}
+	return nil
 }
 
-// Each calls visit with every session, in the order in which they began, until it returns false.
+// Each calls visit with every session that was not killed, in the order in which they began, until it returns false.
 func (s *Server) Each(visit func(*Session) bool) {
 	s.mu.Lock()
 	all := make([]*Session, 0, len(s.sessions))
 	for _, session := range s.sessions {
-		all = append(all, session)
+		if !session.Killed() {
+			all = append(all, session)
+		}
 	}
 	s.mu.Unlock()
 	slices.SortFunc(all, func(a, b *Session) int { return int(a.ID - b.ID) })

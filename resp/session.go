@@ -80,6 +80,7 @@ type Session struct {
 	overSince       atomic.Int64 // since when they exceed the soft limit, Unix nanoseconds; 0: they don't
 	lastInteraction atomic.Int64 // Unix nanoseconds
 	lastCommand     atomic.Pointer[string]
+	killed          atomic.Bool
 	done            chan struct{}
 	doneOnce        sync.Once
 }
@@ -132,12 +133,16 @@ func (s *Session) Parked() bool { return s.parked }
 func (s *Session) Wake() { s.notify(woken) }
 
 // Kill closes the connection at once, without what is left of its replies. Any goroutine may call it. The session ends
-// when Serve, if it runs, has returned.
+// when Serve, if it runs, has returned; until then Killed tells others that the client is gone.
 func (s *Session) Kill() {
+	s.killed.Store(true)
 	s.end()
 	s.conn.hangUp()
 	s.notify(woken)
 }
+
+// Killed tells whether Kill was called. Any goroutine may call it.
+func (s *Session) Killed() bool { return s.killed.Load() }
 
 // Done is closed when the session is killed, the client has hung up on a parked command, or the server shuts down: whoever
 // waits for the session's sake has to come to an end.

@@ -91,6 +91,42 @@ func TestPubSubAsRedis(t *testing.T) {
 	}
 }
 
+// TestKilledAreGone: from CLIENT KILL on a client counts nowhere and gets nothing, however long its connection takes to end.
+func TestKilledAreGone(t *testing.T) {
+	redis, codeq := both(t)
+	talk := strings.Split("CLIENT KILL TYPE pubsub;PUBLISH a x;PUBLISH bb x;SPUBLISH s x;PUBSUB NUMSUB a;PUBSUB NUMPAT;PUBSUB CHANNELS;"+
+		"PUBSUB SHARDCHANNELS;CLIENT KILL TYPE pubsub;CLIENT LIST TYPE pubsub", ";")
+	for range 5 {
+		var said [2][]byte
+		for i, server := range []*peer.Server{redis, codeq} {
+			c := server.DialForTest(t)
+			for range 20 {
+				listener := server.DialForTest(t)
+				for _, line := range []string{"SUBSCRIBE a", "PSUBSCRIBE b*", "SSUBSCRIBE s"} {
+					if _, err := listener.Do(strings.Split(line, " ")...); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, line := range talk {
+				if err := c.Send(strings.Split(line, " ")...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range talk {
+				reply, err := c.Read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				said[i] = append(said[i], reply...)
+			}
+		}
+		if !bytes.Equal(said[0], said[1]) {
+			t.Fatalf("codeq: %q\nRedis: %q", said[1], said[0])
+		}
+	}
+}
+
 // sameNames takes lists of channels as the same in any order.
 func sameNames(got, want []byte, args []string) bool {
 	if args[0] != "PUBSUB" {
