@@ -21,6 +21,23 @@ function jobOf(task) {
   };
 }
 
+function add(queue, task) {
+  const { name, data, opts } = jobOf(task);
+  return queue.add(name, data, opts);
+}
+
+// addBulk adds one by one when the server does not know the scripts, which Redis forgets when it is restarted: over
+// node-redis BullMQ sends a bulk with EVALSHA alone. codeq keeps them.
+async function addBulk(queue, lot) {
+  try {
+    await queue.addBulk(lot.map(jobOf));
+  } catch (err) {
+    if (!err.replies?.some((reply) => /NOSCRIPT/.test(reply?.message))) throw err;
+    ledger.note('the server has forgotten the scripts');
+    await Promise.all(lot.map((task) => add(queue, task)));
+  }
+}
+
 function run(bullmq, connect = () => ({ host: env.host, port: env.port })) {
   main(async () => {
     const tasks = plan(env.tasks, env.seed);
@@ -34,9 +51,7 @@ function run(bullmq, connect = () => ({ host: env.host, port: env.port })) {
       return worker;
     });
 
-    await inLots(tasks,
-      (task) => { const { name, data, opts } = jobOf(task); return queue.add(name, data, opts); },
-      (lot) => queue.addBulk(lot.map(jobOf)));
+    await inLots(tasks, (task) => add(queue, task), (lot) => addBulk(queue, lot));
     const counts = await until('all jobs settled', async () => {
       const now = await queue.getJobCounts();
       return now.completed === tasks.length - dying && now.failed === dying && now;
