@@ -26,7 +26,7 @@ EVENTS = int(os.environ.get("E2E_EVENTS") or os.dup(1))
 PROCESSES = []  # all that start() has started
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
-PATIENCE_SECONDS = 20  # within which a killed server is back, or a condition holds
+PATIENCE_SECONDS = 90  # within which a killed server is back, or a condition holds
 
 
 def _emit(**event):

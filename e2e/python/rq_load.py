@@ -25,7 +25,8 @@ DATABASE = 4 + ledger.SEED % 12
 QUEUES = ("high", "default", "low")
 WORKERS = 2
 RETRIES = 8
-STALL_SECONDS = 5  # without progress, after which the operator steps in
+STALL_SECONDS = 8  # without progress after a crash, after which the operator steps in
+STEPS = 5  # that the operator takes at most while nothing moves
 DOWN = (redis.ConnectionError, redis.TimeoutError)
 
 
@@ -83,15 +84,15 @@ class Load:
 
     def await_end(self):
         """Waits until nothing is outstanding. After a crash it recovers what RQ left lying when nothing moves."""
-        before, since = None, time.monotonic()
+        before, since, steps = None, time.monotonic(), 0
         while left := ledger.persistently(DOWN, self.outstanding):
             if set(left) != before:
-                before, since = set(left), time.monotonic()
-            elif time.monotonic() - since > STALL_SECONDS:
-                if not ledger.KILL:
-                    raise RuntimeError(f"nothing moves, and these are left: {left}")
+                before, since, steps = set(left), time.monotonic(), 0
+            elif time.monotonic() - since > ledger.PATIENCE_SECONDS:
+                raise RuntimeError(f"nothing moves, and these are left: {left}")
+            elif ledger.KILL and steps < STEPS and time.monotonic() - since > STALL_SECONDS * (steps + 1):
                 ledger.persistently(DOWN, lambda: self.recover(left))
-                since = time.monotonic()
+                steps += 1
             time.sleep(0.1)
 
     def recover(self, left):
