@@ -43,8 +43,12 @@ func (ss *session) addShards(mask *shard.Mask, cmd *Command, args [][]byte) (err
 }
 
 // addHomes adds the shards that a call on a partitioned key needs: the homes of the elements that it names, or else every
-// shard that has a fragment.
+// shard that has a fragment. What a script will do to the key is not known yet: mostly it wants one element, so that
+// all shards' locks would be for nothing, and scripts of different queues would wait for each other.
 func (ss *session) addHomes(mask *shard.Mask, cmd *Command, args [][]byte) {
+	if cmd.Scope == scopeOwn {
+		return
+	}
 	s := ss.server
 	ss.elements = spec.AppendElements(ss.elements[:0], &cmd.Command, args)
 	for _, pos := range ss.elements {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 
 	"github.com/gammazero/deque"
@@ -210,7 +211,11 @@ func (s *Shard) window(o *object, end End) (*listWindow, error) {
 		return far, nil
 	}
 	from, to := b.gap()
-	err := s.eachIndex(o, from, to, end, func(it listItem) bool {
+	each := s.eachIndex
+	if b.contiguous(o) && !o.dirty {
+		each = s.everyIndex
+	}
+	err := each(o, from, to, end, func(it listItem) bool {
 		near.push(1-end, it)
 		return near.Len() < listWindowItems && near.bytes < listWindowBytes/2
 	})
@@ -241,6 +246,47 @@ func (s *Shard) eachIndex(o *object, from, to int64, end End, fn func(listItem) 
 		}
 	}
 	return s.finish(it)
+}
+
+// everyIndex is eachIndex for a list that has an element at every index and that the transaction has not changed. As it is known
+// which rows there must be, those that are staged are looked up, and need not be applied first: of a queue that is being
+// popped, little else is staged than the deletions of what was popped.
+func (s *Shard) everyIndex(o *object, from, to int64, end End, fn func(listItem) bool) error {
+	if from >= to {
+		return nil
+	}
+	// A stage that is applied meanwhile would be missed if it were asked for later than the iterator is made.
+	applying := s.applying.Load()
+	it, err := s.iterateApplied(s.db, appendIndexKey(nil, o.id, from), appendIndexKey(nil, o.id, to))
+	if err != nil {
+		return err
+	}
+	index, last, step, next := from, to-1, int64(1), it.Next
+	ok := it.First()
+	if end == Tail {
+		index, last, step, next = to-1, from, -1, it.Prev
+		ok = it.Last()
+	}
+	for goOn := true; goOn; index += step {
+		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, index)
+		val, deleted, staged := s.staged.get(s.keyBuf)
+		if !staged {
+			val, deleted, staged = applying.get(s.keyBuf)
+		}
+		applied := ok && indexOf(it.Key()) == index
+		if !staged && applied {
+			val = it.Value()
+		}
+		if deleted || !staged && !applied {
+			err = s.readError(errCorruptRow)
+			break
+		}
+		goOn = fn(listItem{index: index, val: append(make([]byte, 0, len(val)), val...)}) && index != last
+		if applied {
+			ok = next()
+		}
+	}
+	return errors.Join(err, s.finish(it))
 }
 
 // walk calls fn for the elements, beginning at the end, until it returns false: from the windows where they

@@ -362,6 +362,11 @@ func (s *Shard) iterate(r pebble.Reader, start, end []byte) (*pebble.Iterator, e
 			return nil, err
 		}
 	}
+	return s.iterateApplied(r, start, end)
+}
+
+// iterateApplied is iterate without the rows that are staged.
+func (s *Shard) iterateApplied(r pebble.Reader, start, end []byte) (*pebble.Iterator, error) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return nil, s.readError(err)

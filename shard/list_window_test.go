@@ -1,0 +1,111 @@
+package shard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"codeq/internal/clock"
+)
+
+// TestListWindows pops a list whose middle no window has, so that it is read from rows: those that are staged, those that are
+// being applied and those that have been, in any mixture. The model is the order in which the elements were pushed.
+func TestListWindows(t *testing.T) {
+	for _, sizes := range [][2]int{{testStageBytes, 1 << 20}, {20 << 10, 1 << 20}, {200 << 10, 1 << 20}, {20 << 10, 1}} {
+		opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+		opts.stageBytes, opts.CacheBytes = sizes[0], sizes[1]
+		st, err := Open(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rnd := rand.New(rand.NewPCG(uint64(sizes[0]), 7))
+		var want []string
+		filler := strings.Repeat("x", 400)
+		tx := st.NewTx()
+		for step := range 3000 {
+			tx.Begin(st.All())
+			applied := func() {}
+			if step%3 == 0 {
+				applied = holdStage(t, st.shards[0])
+			}
+			list, err := tx.DB(0).List([]byte("l"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Longer pushes than pops, then longer pops than pushes.
+			many, end := 1+rnd.IntN(40), End(rnd.IntN(2))
+			if grow := step%1000 < 300; grow && step%2 == 0 || !grow && step%8 == 0 {
+				for range many {
+					val := fmt.Sprint(step, "-", rnd.Int(), filler[:rnd.IntN(400)])
+					if err := list.Push(end, []byte(val)); err != nil {
+						t.Fatal(err)
+					}
+					if end == Head {
+						want = append([]string{val}, want...)
+					} else {
+						want = append(want, val)
+					}
+				}
+			} else {
+				if middle := len(want) / 2; step%3 == 1 && middle > 0 { // the transaction changes what it reads then
+					want[middle] = fmt.Sprint("changed ", step)
+					if _, err := list.Set(int64(middle), []byte(want[middle])); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 1 + step%3 {
+					want = popBoth(t, list, end, want)
+				}
+			}
+			applied()
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			tx.End()
+		}
+		closeTest(t, st)
+	}
+}
+
+// holdStage makes what is staged the stage that is being applied, and stay so until the function is called that it returns. The
+// caller has the shard locked and does nothing that has to wait for it.
+func holdStage(t *testing.T, s *Shard) (applied func()) {
+	t.Helper()
+	if err := s.awaitApplied(); err != nil {
+		t.Fatal(err)
+	}
+	g := s.staged
+	g.done = make(chan struct{})
+	s.staged = newStage()
+	s.applying.Store(g)
+	return func() {
+		if err := s.applyStage(g); err != nil {
+			t.Fatal(err)
+		}
+		s.applying.Store(nil)
+		close(g.done)
+	}
+}
+
+// popBoth pops from the list and from the model, which must agree.
+func popBoth(t *testing.T, list List, end End, want []string) []string {
+	t.Helper()
+	val, ok, err := list.Pop(end)
+	if err != nil || ok != (len(want) > 0) {
+		t.Fatalf("pop: %t, %v; the model has %d", ok, err, len(want))
+	}
+	if !ok {
+		return nil
+	}
+	expected, rest := want[0], want[1:]
+	if end == Tail {
+		expected, rest = want[len(want)-1], want[:len(want)-1]
+	}
+	if string(val) != expected {
+		t.Fatalf("popped %.40q, want %.40q", val, expected)
+	}
+	return rest
+}
