@@ -2,10 +2,10 @@
 // how a comparison is made fair: both servers idle but the one that is measured, the same data prepared for each, and
 // medians. It must not know anything of the servers but their protocol and their process ids.
 //
-// Modes: compare (redis-benchmark on both, the default), streams (the same for streams and consumer groups),
-// scripts (the same for claim scripts), handover (how
-// long a blocked worker waits for what is pushed), list1m and zset1m (a long list and a large sorted set, drained, with the
-// slowest pop), memory (resident memory under a backlog, and the time to start again on it).
+// Modes: compare (redis-benchmark on both, the default), streams (the same for streams and consumer groups), scripts (the same
+// for claim scripts), handover (how long a blocked worker waits for what is pushed), clients (what queue libraries send, under
+// several key patterns), list1m and zset1m (a long list and a large sorted set, drained, with the slowest pop), memory (resident
+// memory under a backlog, and the time to start again on it).
 //
 // Goroutines: main, the clients of a measurement, which end before it does, and those of package peer. Locks: none.
 package main
@@ -24,7 +24,7 @@ import (
 	"codeq/internal/peer"
 )
 
-const modes = "compare, streams, scripts, handover, list1m, zset1m or memory"
+const modes = "compare, streams, scripts, handover, clients, list1m, zset1m or memory"
 
 // settings are the flags.
 type settings struct {
@@ -56,7 +56,7 @@ func parseFlags() settings {
 	flag.IntVar(&s.repeat, "repeat", 5, "compare, streams, scripts, handover: runs of which the median counts")
 	flag.IntVar(&s.requests, "requests", 0, "compare, streams, scripts: requests per run; 0 takes what redis answers in -seconds")
 	flag.Float64Var(&s.seconds, "seconds", 2.5, "compare, streams, scripts: length of a run")
-	flag.IntVar(&s.items, "items", 0, "other modes: number of elements; 0 takes 1,000,000, for memory 5,000,000, for handover 20,000")
+	flag.IntVar(&s.items, "items", 0, "other modes: number of elements; 0 takes 1,000,000, for memory 5,000,000, for handover and clients 20,000")
 	flag.IntVar(&s.shards, "shards", 0, "codeq's number of shards; 0 takes its default")
 	flag.Parse()
 	for _, name := range strings.Split(servers, ",") {
@@ -67,7 +67,7 @@ func parseFlags() settings {
 
 func run(ctx context.Context, s settings) error {
 	measure, known := map[string]func(context.Context, settings, []*peer.Server) error{
-		"compare": compare, "streams": streams, "scripts": scripts, "handover": handover, "list1m": longList, "zset1m": largeZset, "memory": memory,
+		"compare": compare, "streams": streams, "scripts": scripts, "handover": handover, "clients": clientKeys, "list1m": longList, "zset1m": largeZset, "memory": memory,
 	}[s.mode]
 	if !known {
 		return fmt.Errorf("unknown mode %q: use %s", s.mode, modes)

@@ -53,6 +53,8 @@ func (c *counters) sinceReset(now counts) counts {
 	now.keys.Misses -= c.base.keys.Misses
 	now.keys.RowsRead -= c.base.keys.RowsRead
 	now.keys.RowsWritten -= c.base.keys.RowsWritten
+	now.keys.Transactions -= c.base.keys.Transactions
+	now.keys.Spread -= c.base.keys.Spread
 	return now
 }
 

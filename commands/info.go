@@ -256,6 +256,8 @@ func infoStats(c *Call, r *report) error {
 	r.add("pubsub_channels", len(s.audiences.channels.names()))
 	r.add("pubsub_patterns", len(s.audiences.patterns.names()))
 	r.add("pubsubshard_channels", len(s.audiences.shards.names()))
+	r.add("transactions", total.keys.Transactions)
+	r.add("transactions_over_shards", total.keys.Spread)
 	r.add("transaction_conflicts", s.totals.conflicts.Load())
 	r.add("command_panics", s.totals.panics.Load())
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -142,7 +143,11 @@ func writeComment(out *bufio.Writer, indent, sentence string) {
 func exampleValue(s *setting) string {
 	switch s.kind.(type) {
 	case sequence:
-		return "[]"
+		items := strings.Fields(s.def)
+		for i := range items {
+			items[i] = strconv.Quote(items[i])
+		}
+		return "[" + strings.Join(items, ", ") + "]"
 	case mapping:
 		return "{}"
 	}

@@ -211,9 +211,10 @@ func shardSettings() []setting {
 		{name: "database-shards", def: "",
 			kind: table[int]{func(c *Config) *map[int]string { return &c.DatabaseShards }, "database numbers to shards", parseDatabase},
 			doc:  "Databases that live whole on one shard, for clients that expect an address per shard."},
-		{name: "key-patterns", def: "",
+		{name: "key-patterns", def: "bull:{queue}:* bq:{queue}:*",
 			kind: list{func(c *Config) *[]string { return &c.KeyPatterns }, "patterns such as bull:{queue}:*"},
-			doc:  "Keys that are hashed by the part in braces, as if they had a hash tag, so that a client's keys share a shard."},
+			doc: "Keys that are hashed by the part in braces, as if they had a hash tag, so that a queue's keys share a shard: " +
+				"those of BullMQ, bull and bee-queue, unless their prefix was changed; a data folder keeps its patterns."},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -24,8 +25,8 @@ import (
 //  3. FORMAT again: these shards are created.
 
 // formatVersion is the version of the layout on disk as a whole. A change of it needs an ADR and a migration
-// or a refusal that says what to do. Version 2: ADR 0010. Version 3: ADR 0012; a directory of version 2 is one of version 3 that
-// has no strings in chunks yet, so it becomes one by the first start.
+// or a refusal that says what to do. Version 2: ADR 0010. Version 3: ADRs 0012 and 0013; a directory of version 2 is one of
+// version 3 that has no strings in chunks yet and was made without key patterns, so it becomes one by the first start.
 const (
 	formatVersion = 3
 	oldestFormat  = 2
@@ -38,6 +39,7 @@ type format struct {
 	DefaultShards int      `json:"default_shards"`
 	Names         []string `json:"names"`
 	Created       int      `json:"created"` // the first so many shards have been created, and if any, the log
+	KeyPatterns   []string `json:"key_patterns"`
 }
 
 type identity struct {
@@ -50,7 +52,7 @@ type identity struct {
 
 // openFormat reads DIR/FORMAT and holds it against the options, or writes it.
 func (st *Store) openFormat() (format, error) {
-	want := format{Version: formatVersion, DefaultShards: st.opts.DefaultShards, Names: st.opts.Names}
+	want := format{Version: formatVersion, DefaultShards: st.opts.DefaultShards, Names: st.opts.Names, KeyPatterns: st.opts.KeyPatterns}
 	f, err := st.fs.Open(st.path("FORMAT"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return st.createFormat(want)
@@ -78,6 +80,9 @@ func (st *Store) checkFormat(have, want format) (format, error) {
 	case have.DefaultShards != want.DefaultShards:
 		return have, fmt.Errorf("data directory %s has %d shards, the configuration says %d: start with --shards %d, or choose another directory with --data",
 			st.opts.Dir, have.DefaultShards, want.DefaultShards, have.DefaultShards)
+	case !slices.Equal(have.KeyPatterns, want.KeyPatterns):
+		return have, fmt.Errorf("data directory %s keeps keys where the key patterns %q put them, the configuration has %q: set key-patterns to the former, or choose another directory with --data",
+			st.opts.Dir, have.KeyPatterns, want.KeyPatterns)
 	case len(have.Names) > len(want.Names):
 		return have, fmt.Errorf("data directory %s has shard %q, which the configuration lacks: name it under named-shards",
 			st.opts.Dir, have.Names[len(want.Names)])

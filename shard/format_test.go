@@ -187,6 +187,17 @@ func TestOpenUpgradesFormat(t *testing.T) {
 	}
 }
 
+// TestOldFormatHasNoKeyPatterns opens a directory of the oldest format with key patterns, which it was made without.
+func TestOldFormatHasNoKeyPatterns(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	closeTest(t, openTest(t, opts))
+	rewriteFormat(t, opts, oldestFormat)
+	opts.KeyPatterns = []string{"bull:{queue}:*"}
+	if _, err := Open(opts); err == nil || !strings.Contains(err.Error(), `the key patterns [] put them, the configuration has ["bull:{queue}:*"]`) {
+		t.Fatalf("opened with error %v", err)
+	}
+}
+
 // TestOpenRefusesMissingTable removes a table of a shard.
 func TestOpenRefusesMissingTable(t *testing.T) {
 	fs := vfs.NewMem()
@@ -216,4 +227,28 @@ func TestOpenRefusesMissingTable(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "default-1") {
 		t.Fatal(err)
 	}
+}
+
+// TestOpenRefusesOtherKeyPatterns opens a directory with patterns other than those that it was made with.
+func TestOpenRefusesOtherKeyPatterns(t *testing.T) {
+	fs := vfs.NewMem()
+	opts := testOptions(fs, 1, clock.NewManual(testStart))
+	opts.KeyPatterns = []string{"bull:{queue}:*", "bq:{queue}:*"}
+	closeTest(t, openTest(t, opts))
+	for _, other := range [][]string{nil, {"bull:{queue}:*"}, {"bq:{queue}:*", "bull:{queue}:*"}, {"bull:{queue}:*", "bq:{queue}:*", "rq:{x}"}} {
+		opts.KeyPatterns = other
+		st, err := Open(opts)
+		if err == nil {
+			closeTest(t, st)
+			t.Fatalf("opened with %q", other)
+		}
+		want := `the key patterns ["bull:{queue}:*" "bq:{queue}:*"] put them, the configuration has ` + fmt.Sprintf("%q", other)
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "set key-patterns") {
+			t.Errorf("error %q lacks %q or what to do", err, want)
+		}
+	}
+	opts = testOptions(fs, 2, clock.NewManual(testStart))
+	opts.DefaultShards, opts.KeyPatterns = 1, []string{"bull:{queue}:*", "bq:{queue}:*"}
+	closeTest(t, openTest(t, opts)) // a shard more
+	closeTest(t, openTest(t, opts))
 }

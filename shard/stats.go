@@ -17,6 +17,8 @@ type Stats struct {
 	// beyond the cache. RowsWritten are those of commits; a range of rows that is removed as one counts once. What the janitors
 	// do does not count.
 	RowsRead, RowsWritten int64
+	// Transactions are those that have ended; Spread are those of them that held more than one shard.
+	Transactions, Spread int64
 }
 
 // Stats adds up what the shards have counted. The transaction has to hold all of them.
@@ -27,6 +29,8 @@ func (tx *Tx) Stats() (sum Stats) {
 		sum.Misses += s.stats.Misses
 		sum.RowsRead += s.stats.RowsRead
 		sum.RowsWritten += s.stats.RowsWritten
+		sum.Transactions += s.stats.Transactions
+		sum.Spread += s.stats.Spread
 	}
 	return sum
 }

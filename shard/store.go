@@ -54,6 +54,7 @@ type Options struct {
 	Names          []string // of the shards, by ordinal
 	DefaultShards  int      // the first so many names are the default group
 	Databases      int
+	KeyPatterns    []string // by which Placer goes, as text; a directory keeps those that it was made with
 	Placer         Placer
 	Clock          clock.Clock
 	Logger         *slog.Logger

@@ -152,7 +152,15 @@ func (tx *Tx) Abort() {
 // transaction wrote or could have read: no reply may leave before Store.Wait has returned for it.
 func (tx *Tx) End() (pos uint64) {
 	tx.dropNotes()
-	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
+	first := tx.locked.next(0)
+	if first >= 0 { // counted where it is locked anyway
+		stats := &tx.store.shards[first].stats
+		stats.Transactions++
+		if tx.top > first {
+			stats.Spread++
+		}
+	}
+	for n := first; n >= 0; n = tx.locked.next(n + 1) {
 		s := tx.store.shards[n]
 		s.abort()
 		if s.cache.bytes > s.cache.budget {

@@ -116,6 +116,7 @@ func (s *server) openStore() error {
 		Names:          topology.Names(),
 		DefaultShards:  topology.Default,
 		Databases:      c.Databases,
+		KeyPatterns:    c.KeyPatterns,
 		Placer:         commands.Placer(s.router),
 		Clock:          clock.System(),
 		Logger:         s.log,
