@@ -1,0 +1,620 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A task's JSON is patched, never decoded and encoded again: every transition of a task rewrites it, most of it is a payload that
+// does not change, and fields that a newer client has added must come out as they went in. So a document is the text with the
+// places of its members:
+//
+//  1. scan walks over the whole text once. It accepts what RFC 8259 and so encoding/json do, since a text may come
+//     from any client, and keeps for each member where its name begins, where its value stands, and which field it is.
+//  2. A patch names new values for fields, and fields to leave out.
+//  3. appendPatched copies the text with the patch's fields in place of the old ones. A field that was not there comes before
+//     the first one that follows it in codeQ's order; whatever it doesn't know stays where it is, byte for byte.
+//
+// As in encoding/json the last of several members with one name counts, and when it is patched the others go.
+
+// field is a member of a task's JSON, in codeQ's order.
+type field int8
+
+const (
+	fieldUnknown field = iota - 1
+	fieldID
+	fieldCommand
+	fieldPayload
+	fieldPriority
+	fieldWebhook
+	fieldTraceParent
+	fieldTraceState
+	fieldStatus
+	fieldLocation
+	fieldWorker
+	fieldLeaseUntil
+	fieldAttempts
+	fieldMaxAttempts
+	fieldError
+	fieldResultKey
+	fieldTenant
+	fieldCreatedAt
+	fieldUpdatedAt
+	fieldCount
+)
+
+// String is the field's name in JSON.
+func (f field) String() string {
+	return [fieldCount]string{"id", "command", "payload", "priority", "webhook", "traceParent", "traceState", "status",
+		"lastKnownLocation", "workerId", "leaseUntil", "attempts", "maxAttempts", "error", "resultKey", "tenantId",
+		"createdAt", "updatedAt"}[f]
+}
+
+// fieldNamed is the field with the name, or fieldUnknown.
+func fieldNamed(name []byte) field {
+	switch string(name) {
+	case "id":
+		return fieldID
+	case "command":
+		return fieldCommand
+	case "payload":
+		return fieldPayload
+	case "priority":
+		return fieldPriority
+	case "webhook":
+		return fieldWebhook
+	case "traceParent":
+		return fieldTraceParent
+	case "traceState":
+		return fieldTraceState
+	case "status":
+		return fieldStatus
+	case "lastKnownLocation":
+		return fieldLocation
+	case "workerId":
+		return fieldWorker
+	case "leaseUntil":
+		return fieldLeaseUntil
+	case "attempts":
+		return fieldAttempts
+	case "maxAttempts":
+		return fieldMaxAttempts
+	case "error":
+		return fieldError
+	case "resultKey":
+		return fieldResultKey
+	case "tenantId":
+		return fieldTenant
+	case "createdAt":
+		return fieldCreatedAt
+	case "updatedAt":
+		return fieldUpdatedAt
+	}
+	return fieldUnknown
+}
+
+// member is one member of the object: name, colon and value stand at text[start:end], the value at text[value:end].
+type member struct {
+	start, nameEnd, value, end int
+	field                      field
+}
+
+// document is a scanned JSON object. Its zero value can scan, and scan again; the members' memory is kept.
+type document struct {
+	text    []byte
+	members []member
+	body    int // behind the opening brace
+	closing int // the closing brace
+	// at is the index of each field's last member, plus one; 0: it has none.
+	at [fieldCount]int32
+}
+
+// maxDepth is how deep values may be nested: as encoding/json has it.
+const maxDepth = 10000
+
+// errNotObject says what is wrong with a text that is JSON but no object.
+var errNotObject = errors.New("it is no JSON object")
+
+// scan makes d the document of text, which it refers to from then on.
+func (d *document) scan(text []byte) error {
+	d.text, d.members, d.at = text, d.members[:0], [fieldCount]int32{}
+	s := scanner{text: text}
+	s.space()
+	if s.peek() != '{' {
+		if s.value(0) && s.end() {
+			return errNotObject
+		}
+		return s.fault()
+	}
+	s.pos++
+	d.body = s.pos
+	if !d.scanMembers(&s) || !s.end() {
+		return s.fault()
+	}
+	return nil
+}
+
+// scanMembers scans from behind the opening brace to behind the closing one.
+func (d *document) scanMembers(s *scanner) bool {
+	s.space()
+	if s.peek() == '}' {
+		d.closing = s.pos
+		s.pos++
+		return true
+	}
+	for {
+		m := member{start: s.pos}
+		escaped, ok := s.str()
+		if !ok {
+			return false
+		}
+		m.nameEnd = s.pos
+		if !s.colon() {
+			return false
+		}
+		m.value = s.pos
+		if !s.value(1) {
+			return false
+		}
+		m.end = s.pos
+		d.addMember(m, escaped)
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.pos++
+			s.space()
+		case '}':
+			d.closing = s.pos
+			s.pos++
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+func (d *document) addMember(m member, escaped bool) {
+	name := d.text[m.start+1 : m.nameEnd-1]
+	if escaped {
+		name = appendUnquoted(nil, name)
+	}
+	m.field = fieldNamed(name)
+	d.members = append(d.members, m)
+	if m.field != fieldUnknown {
+		d.at[m.field] = int32(len(d.members))
+	}
+}
+
+// raw is the JSON text of a field's value; nil when it is not there. A null counts as not there, as in encoding/json.
+func (d *document) raw(f field) []byte {
+	if d.at[f] == 0 {
+		return nil
+	}
+	m := d.members[d.at[f]-1]
+	val := d.text[m.value:m.end]
+	if val[0] == 'n' {
+		return nil
+	}
+	return val
+}
+
+// string returns a field that is a string. Its bytes are the document's where nothing in it is escaped.
+func (d *document) string(f field) ([]byte, error) {
+	raw := d.raw(f)
+	if raw == nil {
+		return nil, nil
+	}
+	if raw[0] != '"' {
+		return nil, fmt.Errorf("its %s is no string", f)
+	}
+	return unquoted(raw), nil
+}
+
+// integer returns a field that is an integer, 0 if it is not there.
+func (d *document) integer(f field) (int64, error) {
+	raw := d.raw(f)
+	if raw == nil {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("its %s is no integer", f)
+	}
+	return n, nil
+}
+
+// patch is what a document is to become. Values are JSON texts.
+type patch struct {
+	set, drop uint32 // bits by field
+	values    [fieldCount][]byte
+}
+
+func (p *patch) put(f field, json []byte) {
+	p.set |= 1 << f
+	p.drop &^= 1 << f
+	p.values[f] = json
+}
+
+func (p *patch) remove(f field) {
+	p.drop |= 1 << f
+	p.set &^= 1 << f
+}
+
+// appendPatched appends the document's text as the patch makes it. The document has been scanned without an error.
+func (d *document) appendPatched(dst []byte, p *patch) []byte {
+	dst = append(dst, d.text[:d.body]...)
+	first := len(dst)
+	missing := p.set
+	for f := range d.at {
+		if d.at[f] != 0 {
+			missing &^= 1 << f
+		}
+	}
+	for i := range d.members {
+		m := &d.members[i]
+		f := m.field
+		if f == fieldUnknown {
+			dst = append(separate(dst, first), d.text[m.start:m.end]...)
+			continue
+		}
+		bit := uint32(1) << f
+		if before := missing & (bit - 1); before != 0 {
+			dst = p.appendFields(dst, first, before)
+			missing &^= before
+		}
+		switch {
+		case p.drop&bit != 0, p.set&bit != 0 && int(d.at[f]) != i+1:
+		case p.set&bit != 0:
+			dst = append(separate(dst, first), d.text[m.start:m.value]...)
+			dst = append(dst, p.values[f]...)
+		default:
+			dst = append(separate(dst, first), d.text[m.start:m.end]...)
+		}
+	}
+	dst = p.appendFields(dst, first, missing)
+	return append(dst, d.text[d.closing:]...)
+}
+
+// separate appends a comma unless nothing stands in the object yet, which began at first.
+func separate(dst []byte, first int) []byte {
+	if len(dst) > first {
+		return append(dst, ',')
+	}
+	return dst
+}
+
+// appendFields appends new members for the fields.
+func (p *patch) appendFields(dst []byte, first int, fields uint32) []byte {
+	for f := field(0); fields != 0; f++ {
+		bit := uint32(1) << f
+		if fields&bit == 0 {
+			continue
+		}
+		fields &^= bit
+		dst = append(separate(dst, first), '"')
+		dst = append(append(dst, f.String()...), '"', ':')
+		dst = append(dst, p.values[f]...)
+	}
+	return dst
+}
+
+// scanner walks over a JSON text. Its methods tell whether the text was right so far; pos is where it was not.
+type scanner struct {
+	text []byte
+	pos  int
+}
+
+// fault says where the text is no JSON.
+func (s *scanner) fault() error {
+	if s.pos >= len(s.text) {
+		return errors.New("its JSON ends too early")
+	}
+	return fmt.Errorf("its JSON is not valid at byte %d", s.pos+1)
+}
+
+// peek is the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	if s.pos < len(s.text) {
+		return s.text[s.pos]
+	}
+	return 0
+}
+
+func (s *scanner) space() {
+	for s.pos < len(s.text) {
+		switch s.text[s.pos] {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+// end skips white space and tells whether that was all.
+func (s *scanner) end() bool {
+	s.space()
+	return s.pos == len(s.text)
+}
+
+// colon skips the colon behind a name and the white space around it.
+func (s *scanner) colon() bool {
+	s.space()
+	if s.peek() != ':' {
+		return false
+	}
+	s.pos++
+	s.space()
+	return true
+}
+
+// value skips a value that begins here.
+func (s *scanner) value(depth int) bool {
+	switch c := s.peek(); c {
+	case '"':
+		_, ok := s.str()
+		return ok
+	case '{', '[':
+		return depth < maxDepth && s.nested(depth+1, c == '{')
+	case 't':
+		return s.word("true")
+	case 'f':
+		return s.word("false")
+	case 'n':
+		return s.word("null")
+	}
+	return s.number()
+}
+
+func (s *scanner) word(word string) bool {
+	if len(s.text)-s.pos < len(word) || string(s.text[s.pos:s.pos+len(word)]) != word {
+		return false
+	}
+	s.pos += len(word)
+	return true
+}
+
+// nested skips an object or an array.
+func (s *scanner) nested(depth int, object bool) bool {
+	closing := byte(']')
+	if object {
+		closing = '}'
+	}
+	s.pos++
+	s.space()
+	if s.peek() == closing {
+		s.pos++
+		return true
+	}
+	for {
+		if object {
+			if _, ok := s.str(); !ok || !s.colon() {
+				return false
+			}
+		}
+		if !s.value(depth) {
+			return false
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.pos++
+			s.space()
+		case closing:
+			s.pos++
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// str skips a string and tells whether something in it is escaped.
+func (s *scanner) str() (escaped, ok bool) {
+	if s.peek() != '"' {
+		return false, false
+	}
+	text, i := s.text, s.pos+1
+	for i < len(text) {
+		c := text[i]
+		switch {
+		case c == '"':
+			s.pos = i + 1
+			return escaped, true
+		case c == '\\':
+			escaped = true
+			n := escapeLen(text[i:])
+			if n == 0 {
+				s.pos = i
+				return escaped, false
+			}
+			i += n
+		case c < ' ':
+			s.pos = i
+			return escaped, false
+		default:
+			i++
+		}
+	}
+	s.pos = i
+	return escaped, false
+}
+
+// escapeLen is the length of the escape that text begins with, 0 if it is none.
+func escapeLen(text []byte) int {
+	if len(text) < 2 {
+		return 0
+	}
+	switch text[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := unit(text); ok {
+			return 6
+		}
+	}
+	return 0
+}
+
+// unit reads \uXXXX.
+func unit(text []byte) (r rune, ok bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	for _, c := range text[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+func (s *scanner) number() bool {
+	if s.peek() == '-' {
+		s.pos++
+	}
+	switch c := s.peek(); {
+	case c == '0':
+		s.pos++
+	case '1' <= c && c <= '9':
+		s.digits()
+	default:
+		return false
+	}
+	if s.peek() == '.' {
+		s.pos++
+		if !s.digits() {
+			return false
+		}
+	}
+	if c := s.peek(); c == 'e' || c == 'E' {
+		s.pos++
+		if c := s.peek(); c == '+' || c == '-' {
+			s.pos++
+		}
+		return s.digits()
+	}
+	return true
+}
+
+// digits skips digits and tells whether there were any.
+func (s *scanner) digits() bool {
+	from := s.pos
+	for s.pos < len(s.text) && '0' <= s.text[s.pos] && s.text[s.pos] <= '9' {
+		s.pos++
+	}
+	return s.pos > from
+}
+
+// unquoted is the value of a string, quotes included, that was scanned. Without escapes it is a part of raw.
+func unquoted(raw []byte) []byte {
+	body := raw[1 : len(raw)-1]
+	for _, c := range body {
+		if c == '\\' {
+			return appendUnquoted(make([]byte, 0, len(body)), body)
+		}
+	}
+	return body
+}
+
+// appendUnquoted appends what stands between a string's quotes, with its escapes resolved. Half a surrogate pair is U+FFFD, as in
+// encoding/json.
+func appendUnquoted(dst, body []byte) []byte {
+	for i := 0; i < len(body); {
+		c := body[i]
+		if c != '\\' {
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		switch e := body[i+1]; e {
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		case 'u':
+			r, _ := unit(body[i:])
+			i += 6
+			if utf16.IsSurrogate(r) {
+				low, ok := unit(body[i:])
+				if pair := utf16.DecodeRune(r, low); ok && pair != utf8.RuneError {
+					r, i = pair, i+6
+				} else {
+					r = utf8.RuneError
+				}
+			}
+			dst = utf8.AppendRune(dst, r)
+			continue
+		default:
+			dst = append(dst, e)
+		}
+		i += 2
+	}
+	return dst
+}
+
+// appendString appends b, which is UTF-8, as a JSON string. It escapes what encoding/json does, so that our texts are those
+// that codeQ would have written.
+func appendString[T string | []byte](dst []byte, b T) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(b); i++ {
+		c := b[i]
+		if c >= ' ' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' && c != 0xe2 {
+			continue
+		}
+		if c == 0xe2 { // U+2028 and U+2029 begin with it, and end no string in JavaScript when they are escaped
+			if i+2 < len(b) && b[i+1] == 0x80 && b[i+2]&^1 == 0xa8 {
+				dst = append(append(dst, b[start:i]...), `\u202`...)
+				dst = append(dst, digits[b[i+2]&0xf])
+				i += 2
+				start = i + 1
+			}
+			continue
+		}
+		dst = append(append(dst, b[start:i]...), '\\')
+		switch c {
+		case '"', '\\':
+			dst = append(dst, c)
+		case '\b':
+			dst = append(dst, 'b')
+		case '\f':
+			dst = append(dst, 'f')
+		case '\n':
+			dst = append(dst, 'n')
+		case '\r':
+			dst = append(dst, 'r')
+		case '\t':
+			dst = append(dst, 't')
+		default:
+			dst = append(dst, 'u', '0', '0', digits[c>>4], digits[c&0xf])
+		}
+		start = i + 1
+	}
+	return append(append(dst, b[start:]...), '"')
+}
+
+// isJSON tells whether text is one JSON value, with white space around it.
+func isJSON(text []byte) bool {
+	s := scanner{text: text}
+	s.space()
+	return s.value(0) && s.end()
+}

@@ -1,0 +1,173 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// decoded is a document as encoding/json sees it.
+func decoded(t interface{ Fatalf(string, ...any) }, text []byte) map[string]json.RawMessage {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatalf("encoding/json: %v in %q", err, text)
+	}
+	return m
+}
+
+// checkPatch holds a patched document against what encoding/json makes of it.
+func checkPatch(t interface{ Fatalf(string, ...any) }, text []byte, set, drop uint32) {
+	var d document
+	if err := d.scan(text); err != nil {
+		t.Fatalf("scan %q: %v", text, err)
+	}
+	want := decoded(t, text)
+	var p patch
+	for f := range fieldCount {
+		switch {
+		case drop&(1<<f) != 0:
+			p.remove(f)
+			delete(want, f.String())
+		case set&(1<<f) != 0:
+			p.put(f, []byte(`"new `+f.String()+`"`))
+			want[f.String()] = json.RawMessage(p.values[f])
+		}
+	}
+	out := d.appendPatched([]byte("before"), &p)[len("before"):]
+	got := decoded(t, out)
+	if len(got) != len(want) {
+		t.Fatalf("%q patched with set %b drop %b is %q, which has %d members, want %d", text, set, drop, out, len(got), len(want))
+	}
+	for name, val := range want {
+		if !bytes.Equal(got[name], val) {
+			t.Fatalf("%q patched with set %b drop %b is %q, where %s is %q, want %q", text, set, drop, out, name, got[name], val)
+		}
+	}
+}
+
+func FuzzDocument(f *testing.F) {
+	for _, text := range []string{
+		`{"id":"1","command":"C","payload":"{\"a\":1}","status":"PENDING","createdAt":"x","updatedAt":"y"}`,
+		`{}`, ` { "x" : [ 1 , {"status":"no"} , null ] , "updatedAt":1 } `, `[]`, `{"status":1,"status":2}`, `{"st\u0061tus":1}`,
+		`{"a":1.5e+3,"b":-0,"c":true,"d":false,"e":null,"f":"\ud83d\ude00 \ud83d \/"}`, `{"a":01}`, `{"a":1,}`, "{\"a\":\"\x01\"}",
+		`{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, `"x"`, `{"a":1} x`, "", `{"a"`, "{\"a\":\"\xff\"}",
+	} {
+		f.Add([]byte(text), uint32(1<<fieldStatus|1<<fieldLocation), uint32(1<<fieldError))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, set, drop uint32) {
+		var d document
+		err := d.scan(text)
+		if valid := json.Valid(text); isJSON(text) != valid || (err == nil || err == errNotObject) != valid {
+			t.Fatalf("%q: valid is %v, scan says %v", text, valid, err)
+		}
+		if err != nil {
+			return
+		}
+		checkPatch(t, text, set, drop)
+		checkStrings(t, &d)
+	})
+}
+
+// checkStrings compares the strings of a document with those that encoding/json reads, as far as they are UTF-8.
+func checkStrings(t *testing.T, d *document) {
+	for _, m := range d.members {
+		raw := d.text[m.value:m.end]
+		if raw[0] != '"' || !utf8.Valid(raw) {
+			continue
+		}
+		var want string
+		if err := json.Unmarshal(raw, &want); err != nil {
+			t.Fatal(err)
+		}
+		if got := unquoted(raw); string(got) != want {
+			t.Fatalf("%q is read as %q, want %q", raw, got, want)
+		}
+	}
+}
+
+// TestPatchKeepsWhatItDoesNotKnow demands more than the same meaning: the same bytes.
+func TestPatchKeepsWhatItDoesNotKnow(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{`{}`, `{"status":"S","workerId":"W"}`},
+		{`{"id":"1","payload":"p","error":"e"}`, `{"id":"1","payload":"p","status":"S","workerId":"W"}`},
+		{`{"status":"x","attempts":1,"leaseUntil":"l"}`, `{"status":"S","workerId":"W","attempts":1,"leaseUntil":"l"}`},
+		{`{"new": {"b" : 1e0} ,"updatedAt":1,"z":"\u0041"}`, `{"new": {"b" : 1e0},"status":"S","workerId":"W","updatedAt":1,"z":"\u0041"}`},
+		{`{"status":1,"q":0,"status" : 2}`, `{"q":0,"status" : "S","workerId":"W"}`},
+		{`{"error":1,"x":2}`, `{"status":"S","workerId":"W","x":2}`},
+	} {
+		var d document
+		if err := d.scan([]byte(test.text)); err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		var p patch
+		p.put(fieldStatus, []byte(`"S"`))
+		p.put(fieldWorker, []byte(`"W"`))
+		p.remove(fieldError)
+		if got := string(d.appendPatched(nil, &p)); got != test.want {
+			t.Errorf("%s became %s, want %s", test.text, got, test.want)
+		}
+	}
+}
+
+func TestAppendStringAsEncodingJSON(t *testing.T) {
+	check := func(t interface{ Fatalf(string, ...any) }, s string) {
+		want, err := json.Marshal(s)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		if got := appendString(nil, s); !bytes.Equal(got, want) {
+			t.Fatalf("%q is written as %s, want %s", s, got, want)
+		}
+	}
+	for r := rune(0); r < 0x2100; r++ {
+		check(t, "a"+string(r)+"b")
+	}
+	check(t, "\u2028\u2029\u202a é <&>")
+	rapid.Check(t, func(t *rapid.T) { check(t, rapid.String().Draw(t, "text")) })
+}
+
+func TestFieldsHaveNames(t *testing.T) {
+	for f := range fieldCount {
+		if fieldNamed([]byte(f.String())) != f {
+			t.Errorf("%s is not found by its name", f)
+		}
+	}
+}
+
+func TestNesting(t *testing.T) {
+	for _, n := range []int{maxDepth - 1, maxDepth, maxDepth + 1} {
+		text := []byte(`{"a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`)
+		var d document
+		if err := d.scan(text); (err == nil) != json.Valid(text) {
+			t.Errorf("%d arrays in an object: %v, and encoding/json says %v", n, err, json.Valid(text))
+		}
+	}
+}
+
+func BenchmarkPatch(b *testing.B) {
+	text := []byte(`{"id":"9b2f3c1e-0001-8f6b-9c0e-2d1a7b5e6f30","command":"GENERATE_MASTER","payload":"` +
+		strings.Repeat(`{\"a\":1,\"name\":\"x\"}`, 9) + `","priority":5,"status":"IN_PROGRESS","lastKnownLocation":"INPROG_SET",` +
+		`"workerId":"w1","leaseUntil":"2026-01-02T03:04:05Z","attempts":1,"maxAttempts":5,"tenantId":"acme",` +
+		`"createdAt":"2026-01-02T03:04:05.123456789Z","updatedAt":"2026-01-02T03:04:05.123456789Z"}`)
+	var d document
+	var p patch
+	p.put(fieldStatus, []byte(`"COMPLETED"`))
+	p.put(fieldLocation, []byte(`"NONE"`))
+	p.put(fieldResultKey, []byte(`"9b2f3c1e-0001-8f6b-9c0e-2d1a7b5e6f30"`))
+	p.put(fieldUpdatedAt, []byte(`"2026-01-02T03:04:06.123456789Z"`))
+	p.remove(fieldLeaseUntil)
+	var out []byte
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := d.scan(text); err != nil {
+			b.Fatal(err)
+		}
+		out = d.appendPatched(out[:0], &p)
+	}
+}
