@@ -14,6 +14,8 @@ type Command struct {
 	Run Handler
 	// Scope says which shards the command needs and in whose company it runs.
 	Scope Scope
+	// Shards tells which shards a call without keys needs, as far as the arguments tell.
+	Shards func(ss *session, args [][]byte) (shard.Mask, error)
 	// Reads says of a command that writes that the keys it looks up count as hits and misses, as in Redis. Those of read-only
 	// commands do anyway.
 	Reads bool

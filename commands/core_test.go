@@ -71,6 +71,7 @@ func startServerOf(t testing.TB, fs vfs.FS, engine scripting.Options, commands [
 	if err != nil {
 		t.Fatal(err)
 	}
+	settings := config.NewStore(config.Default())
 	store, err := shard.Open(shard.Options{
 		Dir: "data", FS: fs, Names: topology.Names(), DefaultShards: testShards, Databases: 16, Placer: Placer(router),
 		Clock: now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: testCache, BlockCache: 8 << 20,
@@ -82,7 +83,7 @@ func startServerOf(t testing.TB, fs vfs.FS, engine scripting.Options, commands [
 	}
 	engine.Logger, engine.Now = quiet, orNow(engine.Now)
 	s, err := newServer(Options{
-		Store: store, Router: router, Config: config.NewStore(config.Default()), Scripts: scripting.New(engine),
+		Store: store, Router: router, Queues: NewQueues(router, settings), Config: settings, Scripts: scripting.New(engine),
 		Clock: now, Logger: quiet, Stop: func(bool) {},
 	}, commands)
 	if err != nil {

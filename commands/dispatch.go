@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"codeq/commands/spec"
+	"codeq/queue"
 	"codeq/resp"
 	"codeq/shard"
 )
@@ -145,6 +146,10 @@ func replyTo(err error) (reply resp.Error, ok bool) {
 		return resp.ErrWrongType, true
 	case errors.Is(err, shard.ErrNoDeadline):
 		return resp.ErrNoDeadline, true
+	}
+	var wrong *queue.Error
+	if errors.As(err, &wrong) {
+		return resp.Cleaned(wrong.Error()), true
 	}
 	ok = errors.As(err, &reply)
 	return reply, ok

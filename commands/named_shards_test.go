@@ -41,6 +41,7 @@ func startNamed(t *testing.T, fs vfs.FS) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	settings := config.NewStore(config.Default())
 	store, err := shard.Open(shard.Options{
 		Dir: "data", FS: fs, Names: topology.Names(), DefaultShards: topology.Default, Databases: 16, Placer: Placer(router),
 		Clock: now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: 1 << 20, BlockCache: 8 << 20,
@@ -51,7 +52,7 @@ func startNamed(t *testing.T, fs vfs.FS) *testServer {
 		t.Fatal(err)
 	}
 	s, err := New(Options{
-		Store: store, Router: router, Config: config.NewStore(config.Default()),
+		Store: store, Router: router, Queues: NewQueues(router, settings), Config: settings,
 		Scripts: scripting.New(scripting.Options{Logger: quiet, Now: time.Now}),
 		Clock:   now, Logger: quiet, Stop: func(bool) {},
 	})

@@ -14,7 +14,7 @@ func families() []Command {
 		stringCommands(), keyCommands(), dumpCommands(), copyCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(), zsetCommands(),
 		transactionCommands(), scriptCommands(), functionCommands(), sortCommands(), streamCommands(),
 		bitmapCommands(), hyperLogLogCommands(), geoCommands(), zsetAlgebraCommands(), hashRandomCommands(), lcsCommands(),
-		connectionCommands(), serverCommands(), configCommands(), introspectionCommands(),
+		connectionCommands(), queueCommands(), serverCommands(), configCommands(), introspectionCommands(),
 		objectCommands(), memoryCommands(), debugCommands(), slowLogCommands(), latencyCommands(), aclCommands(),
 		pubSubCommands(), monitorCommands(), clientPauseCommands(), clientReplyCommands(),
 		replicationCommands(), clusterCommands(), persistenceCommands(), moduleCommands(),
@@ -48,6 +48,7 @@ func (c *Command) faults() (faults []error) {
 	when(c.Run != nil && c.IsContainer(), "is a container, whose handler would never run")
 	when(c.Scope > scopeSession, "has an unknown scope")
 	when(c.HasKeys() && c.Scope != scopeKeys && c.Scope != scopeOwn, "has keys, but its scope has no use for them")
+	when(c.Shards != nil && (c.HasKeys() || c.Scope != scopeKeys), "finds its shards in two ways")
 	// A script runs its commands within its own transaction.
 	when(c.Scope == scopeOwn && c.Flags&spec.NoScript == 0, "needs a transaction of its own, so scripts can't run it")
 	return faults

@@ -17,6 +17,11 @@ func (ss *session) addShards(mask *shard.Mask, cmd *Command, args [][]byte) (err
 		mask.Union(s.store.All())
 		return nil
 	}
+	if cmd.Shards != nil {
+		needed, err := cmd.Shards(ss, args)
+		mask.Union(needed)
+		return err
+	}
 	// Where the positions can't be told, the handler will say what is wrong with the arguments.
 	if ss.keys, err = spec.AppendKeys(ss.keys[:0], &cmd.Command, args); err != nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"codeq/commands/spec"
 	"codeq/config"
 	"codeq/internal/clock"
+	"codeq/queue"
 	"codeq/resp"
 	"codeq/scripting"
 	"codeq/shard"
@@ -20,6 +21,7 @@ import (
 type Options struct {
 	Store   *shard.Store
 	Router  *supplier.Router
+	Queues  *queue.Queues // which the store tracks
 	Config  *config.Store
 	Scripts *scripting.Engine
 	Clock   clock.Clock
@@ -33,6 +35,7 @@ type Options struct {
 type Server struct {
 	store   *shard.Store
 	router  *supplier.Router
+	queues  *queue.Queues
 	config  *config.Store
 	scripts *scripting.Engine
 	clock   clock.Clock
@@ -76,7 +79,7 @@ func New(o Options) (*Server, error) { return newServer(o, families()) }
 
 // newServer is New with the given commands.
 func newServer(o Options, commands []Command) (*Server, error) {
-	if o.Store == nil || o.Router == nil || o.Config == nil || o.Scripts == nil || o.Clock == nil || o.Logger == nil || o.Stop == nil {
+	if o.Store == nil || o.Router == nil || o.Queues == nil || o.Config == nil || o.Scripts == nil || o.Clock == nil || o.Logger == nil || o.Stop == nil {
 		return nil, errors.New("commands: an option is missing")
 	}
 	table, err := newRegistry(commands)
@@ -84,7 +87,7 @@ func newServer(o Options, commands []Command) (*Server, error) {
 		return nil, fmt.Errorf("commands: %w", err)
 	}
 	s := &Server{
-		store: o.Store, router: o.Router, config: o.Config, scripts: o.Scripts, clock: o.Clock, logger: o.Logger, stop: o.Stop,
+		store: o.Store, router: o.Router, queues: o.Queues, config: o.Config, scripts: o.Scripts, clock: o.Clock, logger: o.Logger, stop: o.Stop,
 		table: table, started: o.Clock.Now(),
 	}
 	s.audiences.channels.init()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"codeq/commands/spec"
+	"codeq/queue"
 	"codeq/resp"
 	"codeq/shard"
 )
@@ -28,6 +29,7 @@ type session struct {
 	elements []int
 
 	multi     multi
+	tasks     *queue.Tx // nil until a command on queues comes
 	script    scriptRun
 	libraries libraryView
 	parked    atomic.Pointer[parked] // the command that waits, if one does

@@ -477,3 +477,19 @@ func ErrUnknownOption(option []byte) Error {
 func ErrUnknownArgument(arg []byte) Error {
 	return clean("ERR Unknown argument " + string(untilNUL(arg)))
 }
+
+// Errors of queues, all our own.
+const (
+	ErrQueueTime       Error = "ERR the time is out of range: give milliseconds, not negative, and above zero for a lease or a window"
+	ErrQueuePriority   Error = "ERR the priority is out of range: give 0 to 9, the highest of which is claimed first"
+	ErrQueueManyWithID Error = "ERR ID names one task: enqueue tasks with ids of your own one by one"
+	ErrQueueEmptyError Error = "ERR the error is empty: tell what went wrong, or leave ERROR out"
+)
+
+// ErrPositive is the reply to a number that has to be above zero, and is not or is far too great.
+func ErrPositive(name string) Error {
+	return clean("ERR " + name + " must be a positive integer")
+}
+
+// Cleaned is the error reply with the text, which may hold what a client has sent.
+func Cleaned(text string) Error { return clean(text) }

@@ -12,7 +12,7 @@ import (
 //	codeq:q:<command>[:<tenant>][:s:<shard>]:<state>      legacy
 //	codeq:q:{<command>[:<tenant>]}[:s:<shard>]:<state>    hash-tagged
 //
-//	state = pending:<0-9> | inprog | delayed | dlq
+//	state = pending:<0-9> | inprog | delayed | dlq | paused
 //
 // A tenant may contain anything, colons too, so the grammar needs rules; a key
 // is read from both ends towards its middle:
@@ -43,6 +43,7 @@ const (
 	InProgress              // a set
 	Delayed                 // a sorted set
 	DLQ                     // a set
+	Paused                  // a string, which is there while the queue is paused
 )
 
 // String is the state's word in keys, without the priority.
@@ -56,6 +57,8 @@ func (s State) String() string {
 		return "delayed"
 	case DLQ:
 		return "dlq"
+	case Paused:
+		return "paused"
 	}
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
@@ -113,7 +116,7 @@ func (k Key) Validate() error {
 		return fmt.Errorf("the command is empty; give the queue's command")
 	case bytes.IndexByte(k.Command, ':') >= 0 || k.Command[0] == '{':
 		return fmt.Errorf("the command %q has a colon or begins with a brace; name it without", k.Command)
-	case k.State > DLQ:
+	case k.State > Paused:
 		return fmt.Errorf("%v is no state of a queue", k.State)
 	case k.Priority < 0 || k.Priority > MaxPriority || k.State != Pending && k.Priority != 0:
 		return fmt.Errorf("the priority %d of %v is not possible; use 0 to %d, with pending only", k.Priority, k.State, MaxPriority)
@@ -195,6 +198,9 @@ func cutState(b []byte) (rest []byte, state State, priority int, ok bool) {
 		rest, ok = cutSuffix(b, ":inprog")
 		return rest, InProgress, 0, ok
 	case 'd':
+		if rest, ok = cutSuffix(b, ":paused"); ok {
+			return rest, Paused, 0, true
+		}
 		rest, ok = cutSuffix(b, ":delayed")
 		return rest, Delayed, 0, ok
 	case 'q':

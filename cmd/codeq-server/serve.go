@@ -15,6 +15,7 @@ import (
 	"codeq/config"
 	"codeq/internal/clock"
 	"codeq/internal/version"
+	"codeq/queue"
 	"codeq/resp"
 	"codeq/scripting"
 	"codeq/shard"
@@ -32,6 +33,7 @@ type server struct {
 	stop      chan string // why the server has to stop; holds the first reason
 	failed    chan error  // why the store can't go on
 	router    *supplier.Router
+	queues    *queue.Queues
 	store     *shard.Store
 	limits    *resp.Limits
 	network   *resp.Server
@@ -110,6 +112,7 @@ func (s *server) openStore() error {
 	if s.router, err = newRouter(c); err != nil {
 		return err
 	}
+	s.queues = commands.NewQueues(s.router, s.config)
 	topology := s.router.Topology()
 	s.store, err = shard.Open(shard.Options{
 		Dir:            c.Dir,
@@ -175,6 +178,7 @@ func (s *server) startNetwork() error {
 	handler, err := commands.New(commands.Options{
 		Store:  s.store,
 		Router: s.router,
+		Queues: s.queues,
 		Config: s.config,
 		Scripts: scripting.New(scripting.Options{
 			MaxStringBytes: int(c.ProtoMaxBulkLen),

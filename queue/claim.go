@@ -1,0 +1,168 @@
+package queue
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"codeq/shard"
+	"codeq/supplier"
+)
+
+// Claim says which tasks a worker takes.
+type Claim struct {
+	Worker  []byte
+	Queues  []Name // not empty
+	Count   int    // at most so many
+	LeaseMs int64  // 0: as the queue has it
+}
+
+// Validate says what is wrong with the arguments.
+func (c *Claim) Validate() error {
+	for _, name := range c.Queues {
+		if err := name.Validate(); err != nil {
+			return err
+		}
+	}
+	return validateWorker(c.Worker)
+}
+
+// validateWorker refuses a name that a task's JSON could not hold, or that means nobody.
+func validateWorker(worker []byte) error {
+	if len(worker) == 0 || !utf8.Valid(worker) {
+		return failed(Invalid, "the worker's name is empty or not UTF-8; give each worker one of its own")
+	}
+	return nil
+}
+
+// Claim takes the tasks that are next in the queues, those of the highest priority first, and calls fn with each, which may not
+// keep it. It tells how many they were. Queues that are paused have none.
+//
+// What stands in a pending list may be stale, since clients of other kinds write there in steps. So a task is taken if its
+// JSON says that it is pending and no other place has it; what else is found is taken out of the list, for its JSON says where it is.
+func (t *Tx) Claim(c *Claim, fn func(*View)) (n int, err error) {
+	for priority := supplier.MaxPriority; priority >= 0 && n < c.Count; priority-- {
+		for i := range c.Queues {
+			taken, err := t.claimFrom(c, c.Queues[i], priority, c.Count-n, fn)
+			if n += taken; err != nil || n == c.Count {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// claimFrom takes tasks from one list.
+func (t *Tx) claimFrom(c *Claim, name Name, priority, count int, fn func(*View)) (n int, err error) {
+	if _, err := t.locate(name); err != nil {
+		return 0, err
+	}
+	pending, err := t.db.List(t.pending(priority))
+	if err != nil {
+		return 0, err
+	}
+	if waiting, err := pending.Len(); waiting == 0 || err != nil {
+		return 0, err
+	}
+	policy := t.policy()
+	if paused, err := t.paused(policy); paused || err != nil {
+		return 0, err
+	}
+	inProgress, err := t.db.SetOf(t.place(supplier.InProgress))
+	if err != nil {
+		return 0, err
+	}
+	for n < count {
+		id, ok, err := pending.Pop(shard.Tail)
+		if err != nil || !ok {
+			return n, err
+		}
+		took, err := t.claimTask(c, id, policy, inProgress, fn)
+		if err != nil {
+			return n, err
+		}
+		if took {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// claimTask gives the worker the task that was taken from its pending list, unless the entry there was stale.
+func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set, fn func(*View)) (took bool, err error) {
+	found, err := t.load(id)
+	if isUnusable(err) {
+		return false, t.bury(id)
+	}
+	if err != nil || !found {
+		return false, err
+	}
+	k := &t.task
+	if k.status != statusPending {
+		return false, nil
+	}
+	if k.at == atDelayed {
+		if waits, err := t.isDelayed(id); waits || err != nil {
+			return false, err
+		}
+	}
+	if added, err := inProgress.Add(id); !added || err != nil {
+		return false, err
+	}
+	lease := c.LeaseMs
+	if lease == 0 {
+		lease = policy.LeaseMs
+	}
+	until := t.db.Now() + lease
+	k.become(statusInProgress, atInProgress)
+	k.setString(fieldWorker, c.Worker)
+	k.setLease(until)
+	k.setInt(fieldAttempts, k.attempts+1)
+	if err := t.db.Set(t.lease(id), c.Worker, until); err != nil {
+		return false, err
+	}
+	text, err := t.save()
+	if err == nil {
+		err = t.keep(id, policy, false)
+	}
+	if err == nil {
+		err = t.view.read(text, true)
+	}
+	if err == nil {
+		fn(&t.view)
+	}
+	return true, err
+}
+
+// setLease patches the end of the lease, as codeQ does in whole seconds.
+func (k *task) setLease(untilMs int64) {
+	start := len(k.values)
+	k.values = appendTime(k.values, untilMs, time.RFC3339)
+	k.put(fieldLeaseUntil, k.values[start:])
+}
+
+// isDelayed tells whether the task is in the delayed set of the queue that t works on.
+func (t *Tx) isDelayed(id []byte) (bool, error) {
+	delayed, err := t.db.ZSet(t.place(supplier.Delayed))
+	if err != nil {
+		return false, err
+	}
+	_, ok, err := delayed.Score(id)
+	return ok, err
+}
+
+// bury puts a task whose JSON can't be used where somebody will see it, the dead letter queue of the queue that t works on, and leaves its JSON alone.
+func (t *Tx) bury(id []byte) error {
+	dlq, err := t.db.SetOf(t.place(supplier.DLQ))
+	if err == nil {
+		_, err = dlq.Add(id)
+	}
+	return err
+}
+
+// paused tells whether the queue that t works on is paused.
+func (t *Tx) paused(policy *Policy) (bool, error) {
+	if policy.Paused {
+		return true, nil
+	}
+	return t.db.Exists(t.place(supplier.Paused))
+}

@@ -1,0 +1,224 @@
+package queue
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"codeq/shard"
+	"codeq/supplier"
+)
+
+// Enqueue says what tasks are to be made. Zero fields have not been given.
+type Enqueue struct {
+	Queue       Name
+	Priority    int
+	VisibleMs   int64 // when the tasks become pending; 0 or what has passed is now
+	MaxAttempts int64
+	Idempotency []byte
+	WindowMs    int64 // for which the idempotency key counts
+	Key         []byte
+	ID          []byte
+	Webhook     []byte
+}
+
+// maxIDLen bounds a task's id.
+const maxIDLen = 512
+
+// Validate says what is wrong with the arguments, for any payload.
+func (e *Enqueue) Validate() error {
+	switch {
+	case e.ID != nil && (len(e.ID) == 0 || len(e.ID) > maxIDLen || !utf8.Valid(e.ID)):
+		return failed(Invalid, "the id is empty, not UTF-8 or longer than %d bytes; leave ID out for one that the server makes", maxIDLen)
+	case !utf8.Valid(e.Webhook):
+		return failed(Invalid, "the webhook is not UTF-8")
+	}
+	return e.Queue.Validate()
+}
+
+// enqueuing is a task in the making.
+type enqueuing struct {
+	*Enqueue
+	policy   *Policy
+	delayed  bool
+	location *location
+	pending  shard.List
+	delays   shard.ZSet
+	firsts   [][]byte // with an idempotency key: for each payload the id of the task that has it, or nil
+}
+
+// Enqueue makes a task of each payload and calls fn with the ids, in order. The second and later of several
+// payloads have an idempotency key of their own each, see idempotencyKey. It is an error, and changes nothing, if one of them can't be enqueued.
+func (t *Tx) Enqueue(e *Enqueue, payloads [][]byte, fn func(id []byte)) error {
+	p := enqueuing{Enqueue: e}
+	if err := t.openForEnqueue(&p, payloads); err != nil {
+		return err
+	}
+	for i, payload := range payloads {
+		if len(p.firsts) > 0 && p.firsts[i] != nil {
+			fn(p.firsts[i])
+			continue
+		}
+		if err := t.enqueue(&p, payload, i, len(payloads)); err != nil {
+			return err
+		}
+		fn(t.id)
+	}
+	return nil
+}
+
+// openForEnqueue checks all that can be wrong.
+func (t *Tx) openForEnqueue(p *enqueuing, payloads [][]byte) (err error) {
+	if p.location, err = t.locate(p.Queue); err != nil {
+		return err
+	}
+	p.policy = t.policy()
+	for _, payload := range payloads {
+		if !utf8.Valid(payload) {
+			return failed(Invalid, "the payload is not UTF-8, and a task is JSON: encode it, in base64 for instance")
+		}
+	}
+	if p.ID != nil {
+		if err := t.mustBeNew(p.ID); err != nil {
+			return err
+		}
+	}
+	if len(p.Idempotency) > 0 {
+		p.firsts = make([][]byte, len(payloads))
+		for i := range payloads {
+			if p.firsts[i], err = t.firstOf(idempotencyKey(p.Idempotency, i, len(payloads))); err != nil {
+				return err
+			}
+		}
+	}
+	p.delayed = p.VisibleMs > t.db.Now()
+	if p.delays, err = t.db.ZSet(t.place(supplier.Delayed)); err != nil {
+		return err
+	}
+	p.pending, err = t.db.List(t.pending(p.Priority))
+	return err
+}
+
+func (t *Tx) mustBeNew(id []byte) error {
+	_, found, err := t.tasks.Get(id)
+	if err == nil && found {
+		err = failed(Invalid, "there is a task %s already: choose another ID, or leave it out", id)
+	}
+	return err
+}
+
+// idempotencyKey is the key of the i-th of n tasks that are enqueued together: each has one of its own, so that they can be
+// enqueued again together.
+func idempotencyKey(key []byte, i, n int) []byte {
+	full := append([]byte(idempoKey), key...)
+	if n == 1 {
+		return full
+	}
+	return strconv.AppendInt(append(full, ':'), int64(i), 10)
+}
+
+// firstOf is the id of the task that has the idempotency key, nil if there is none. A key whose task is gone counts no more.
+func (t *Tx) firstOf(key []byte) ([]byte, error) {
+	id, ok, err := t.db.Get(key)
+	if err != nil || !ok {
+		return nil, err
+	}
+	if _, found, err := t.tasks.Get(id); err != nil || !found {
+		return nil, err
+	}
+	return id, nil
+}
+
+// enqueue makes the task of one payload; t.id is its id.
+func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
+	t.id = t.newID(p)
+	t.json = t.appendTask(t.json[:0], p, payload)
+	if _, err := t.tasks.Set(t.id, t.json); err != nil {
+		return err
+	}
+	if len(p.Idempotency) > 0 {
+		if err := t.db.Set(idempotencyKey(p.Idempotency, i, n), t.id, t.db.Now()+p.WindowMs); err != nil {
+			return err
+		}
+	}
+	if err := t.keep(t.id, p.policy, true); err != nil {
+		return err
+	}
+	if p.delayed {
+		_, err := p.delays.Set(t.id, scoreOf(p.VisibleMs))
+		return err
+	}
+	return p.pending.Push(shard.Head, t.id)
+}
+
+// scoreOf is a time as a score of a delayed set: in seconds, with the milliseconds as a fraction.
+func scoreOf(ms int64) float64 { return float64(ms) / 1000 }
+
+// dueMs is the time of a score of a delayed set, in ms.
+func dueMs(score float64) int64 {
+	switch {
+	case !(score > 0):
+		return 0
+	case score >= 1<<53/1000:
+		return 1 << 53
+	}
+	return int64(score*1000 + 0.5)
+}
+
+func (t *Tx) newID(p *enqueuing) []byte {
+	if p.ID != nil {
+		return append(t.id[:0], p.ID...)
+	}
+	var rnd [16]byte
+	for i := range 2 {
+		for j, r := 0, t.queues.random.Uint64(); j < 8; j, r = j+1, r>>8 {
+			rnd[8*i+j] = byte(r)
+		}
+	}
+	if p.Key != nil {
+		supplier.SetKeyPrefix(&rnd, p.Key)
+	}
+	return append(t.id[:0], supplier.NewID(p.location.shard, rnd)...)
+}
+
+// appendTask appends the JSON of a new task.
+func (t *Tx) appendTask(dst []byte, p *enqueuing, payload []byte) []byte {
+	at := atPending
+	if p.delayed {
+		at = atDelayed
+	}
+	dst = appendMember(append(dst, '{'), fieldID, t.id)
+	dst = appendMember(append(dst, ','), fieldCommand, p.location.command)
+	dst = appendMember(append(dst, ','), fieldPayload, payload)
+	if p.Priority != 0 {
+		dst = appendNumber(append(dst, ','), fieldPriority, int64(p.Priority))
+	}
+	if len(p.Webhook) > 0 {
+		dst = appendMember(append(dst, ','), fieldWebhook, p.Webhook)
+	}
+	dst = appendMember(append(dst, ','), fieldStatus, statusPending)
+	dst = appendMember(append(dst, ','), fieldLocation, at)
+	attempts := p.MaxAttempts
+	if attempts == 0 {
+		attempts = p.policy.MaxAttempts
+	}
+	dst = appendNumber(append(dst, ','), fieldMaxAttempts, attempts)
+	if len(p.location.tenant) > 0 {
+		dst = appendMember(append(dst, ','), fieldTenant, p.location.tenant)
+	}
+	now := t.now()
+	dst = append(appendName(append(dst, ','), fieldCreatedAt), now...)
+	dst = append(appendName(append(dst, ','), fieldUpdatedAt), now...)
+	return append(dst, '}')
+}
+
+func appendName(dst []byte, f field) []byte {
+	return append(append(append(dst, '"'), f.String()...), '"', ':')
+}
+
+func appendMember[T string | []byte](dst []byte, f field, val T) []byte {
+	return appendString(appendName(dst, f), val)
+}
+
+func appendNumber(dst []byte, f field, n int64) []byte {
+	return strconv.AppendInt(appendName(dst, f), n, 10)
+}

@@ -1,0 +1,84 @@
+package queue
+
+import "math"
+
+// Backoff is how the delay before a task's next attempt grows with its attempts.
+type Backoff string
+
+// The kinds of backoff, as the configuration names them. With jitter the delay is drawn: from all up to the exponential
+// one (full), or from its upper half (equal).
+const (
+	Fixed           Backoff = "fixed"
+	Linear          Backoff = "linear"
+	Exponential     Backoff = "exponential"
+	ExpFullJitter   Backoff = "exp_full_jitter"
+	ExpEqualJitter  Backoff = "exp_equal_jitter"
+	maxBackoffShift         = 40 // doublings after which every delay has reached its maximum
+)
+
+// Policy is what is set for a queue.
+type Policy struct {
+	LeaseMs     int64 // of a claim that names none
+	MaxAttempts int64 // of a task that names none
+	Backoff     Backoff
+	BaseMs      int64 // of the backoff
+	MaxMs       int64
+	RetentionMs int64 // for which a task is kept after its last change
+	Paused      bool
+	MaxPending  int64   // tasks that may wait, ready or delayed; 0: no limit
+	MaxPayload  int64   // bytes of one task's payload; 0: no limit
+	Rate        float64 // tasks that may be enqueued a second; 0: no limit
+}
+
+// DefaultPolicy is that of a queue for which nothing is set.
+func DefaultPolicy() Policy {
+	return Policy{
+		LeaseMs: 300_000, MaxAttempts: 5, Backoff: ExpFullJitter, BaseMs: 5_000, MaxMs: 900_000, RetentionMs: 24 * 3600 * 1000,
+	}
+}
+
+// delayMs is the delay after a number of attempts. random yields numbers as rand.Source does.
+func (p *Policy) delayMs(attempts int64, random func() uint64) int64 {
+	n := max(attempts, 1)
+	full := p.BaseMs
+	switch p.Backoff {
+	case Linear:
+		full = capped(p.BaseMs, n)
+	case Exponential, ExpFullJitter, ExpEqualJitter:
+		full = capped(p.BaseMs, 1<<min(n-1, maxBackoffShift))
+	case Fixed:
+	}
+	full = min(full, p.MaxMs)
+	switch p.Backoff {
+	case ExpFullJitter:
+		return draw(full, random)
+	case ExpEqualJitter:
+		return full - draw(full/2, random)
+	case Fixed, Linear, Exponential:
+	}
+	return full
+}
+
+// capped is a product, or the greatest number if it is greater.
+func capped(a, b int64) int64 {
+	if a > 0 && b > math.MaxInt64/a {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+// draw is a random number from 0 to n.
+func draw(n int64, random func() uint64) int64 {
+	return int64(random() % uint64(n+1)) // n is hours at most, so what the remainder prefers is nothing
+}
+
+// Policies is what is set for all queues. It does not change.
+type Policies struct {
+	rest Policy // of the queues that nothing is set for
+}
+
+// NewPolicies returns policies where nothing is set.
+func NewPolicies() *Policies { return &Policies{rest: DefaultPolicy()} }
+
+// For is the policy of a queue.
+func (p *Policies) For(Name) *Policy { return &p.rest }

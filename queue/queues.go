@@ -1,0 +1,238 @@
+package queue
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"unicode/utf8"
+
+	"codeq/shard"
+	"codeq/supplier"
+)
+
+// The keys that all queues share.
+const (
+	tasksKey    = "codeq:tasks"
+	resultsKey  = "codeq:results"
+	ttlKey      = "codeq:tasks:ttl"
+	leasePrefix = "codeq:lease:"
+	idempoKey   = "codeq:idempo:"
+)
+
+// Code says what kind of error a client has caused; it is the first word of the reply.
+type Code string
+
+// The codes.
+const (
+	NotFound      Code = "NOTFOUND"
+	NotOwner      Code = "NOTOWNER"
+	NotInProgress Code = "NOTINPROGRESS"
+	OnPause       Code = "PAUSED"
+	Quota         Code = "QUOTA"
+	Invalid       Code = "ERR"
+)
+
+// Error is an error that a client has caused. Its text names the task or queue and says what to do.
+type Error struct {
+	Code     Code
+	text     string
+	unusable bool // the task's JSON can't be used
+}
+
+func (e *Error) Error() string { return string(e.Code) + " " + e.text }
+
+func failed(code Code, format string, args ...any) error {
+	return &Error{Code: code, text: fmt.Sprintf(format, args...)}
+}
+
+// isUnusable tells the error of a task whose JSON can't be used.
+func isUnusable(err error) bool {
+	e, ok := err.(*Error)
+	return ok && e.unusable
+}
+
+// Options say what a Queues works with. All are required but Random.
+type Options struct {
+	Router *supplier.Router
+	// Policies is the configuration of the queues at this moment.
+	Policies func() *Policies
+	// Random is the source of ids and jitter, which must be safe for concurrent use. Nil: the runtime's.
+	Random rand.Source
+}
+
+// Queues is the queues of one server.
+type Queues struct {
+	router   *supplier.Router
+	policies func() *Policies
+	random   rand.Source
+}
+
+// New returns the queues.
+func New(o Options) *Queues {
+	q := &Queues{router: o.Router, policies: o.Policies, random: o.Random}
+	if q.random == nil {
+		q.random = runtimeRandom{}
+	}
+	return q
+}
+
+// runtimeRandom draws from the runtime's generator.
+type runtimeRandom struct{}
+
+func (runtimeRandom) Uint64() uint64 { return rand.Uint64() }
+
+// Name names a queue as clients do: the command in any case, the tenant may be empty.
+type Name struct{ Command, Tenant []byte }
+
+// String is the queue as errors call it.
+func (n Name) String() string {
+	if len(n.Tenant) == 0 {
+		return string(n.Command)
+	}
+	return string(n.Command) + ":" + string(n.Tenant)
+}
+
+// Validate refuses names that no key can be made from.
+func (n Name) Validate() error {
+	key := supplier.Key{Command: n.Command, Tenant: n.Tenant, State: supplier.InProgress}
+	if err := key.Validate(); err != nil {
+		return failed(Invalid, "%v", err)
+	}
+	if !utf8.Valid(n.Tenant) {
+		return failed(Invalid, "the tenant %q is not UTF-8; name it in UTF-8", n.Tenant)
+	}
+	return nil
+}
+
+// Shard is where the queue of the database is.
+func (q *Queues) Shard(db int, name Name) (int, error) {
+	var room [128]byte
+	route := q.router.Route(db, inProgressKey(room[:0], name, nil))
+	return route.Shard, route.Err
+}
+
+// Home is the shard of a task's own rows.
+func (q *Queues) Home(db int, id []byte) int {
+	var room [128]byte
+	return q.router.Route(db, append(append(room[:0], leasePrefix...), id...)).Shard
+}
+
+// IdempotencyShard is the shard of an idempotency key.
+func (q *Queues) IdempotencyShard(db int, key []byte) int {
+	var room [128]byte
+	return q.router.Route(db, append(append(room[:0], idempoKey...), key...)).Shard
+}
+
+func inProgressKey(dst []byte, name Name, segment []byte) []byte {
+	return supplier.Key{Command: name.Command, Tenant: name.Tenant, Shard: segment, State: supplier.InProgress}.AppendTo(dst)
+}
+
+// Tx is the life of tasks on a transaction. It keeps memory between its uses, one after the other, and so remembers the queue
+// that it worked on last.
+type Tx struct {
+	queues *Queues
+	db     shard.DB
+
+	// What On has opened, so that a wrong type is found before anything is written.
+	tasks, results shard.Hash
+	ttl            shard.ZSet
+
+	queue location
+	task  task
+	view  View
+	id    []byte
+	key   []byte
+	json  []byte
+	stamp stamp
+}
+
+// NewTx returns a Tx that is to be put on a transaction with On.
+func (q *Queues) NewTx() *Tx { return &Tx{queues: q} }
+
+// On puts the Tx on a database of a transaction.
+func (t *Tx) On(db shard.DB) (err error) {
+	t.db = db
+	if t.tasks, err = db.Hash([]byte(tasksKey)); err != nil {
+		return err
+	}
+	if t.results, err = db.Hash([]byte(resultsKey)); err != nil {
+		return err
+	}
+	t.ttl, err = db.ZSet([]byte(ttlKey))
+	return err
+}
+
+// location is a queue with what follows from its name.
+type location struct {
+	db      int
+	command []byte // as the client gave it
+	tenant  []byte
+	base    []byte // of its keys, up to the colon before the state
+	shard   int
+}
+
+// locate makes the queue that t works on the one with the name, which is valid.
+func (t *Tx) locate(name Name) (*location, error) {
+	l := &t.queue
+	if len(l.base) > 0 && l.db == t.db.Number() && bytes.Equal(l.command, name.Command) && bytes.Equal(l.tenant, name.Tenant) {
+		return l, nil
+	}
+	l.base = l.base[:0] // so that a failure leaves nothing behind
+	l.db = t.db.Number()
+	l.command, l.tenant = append(l.command[:0], name.Command...), append(l.tenant[:0], name.Tenant...)
+	router := t.queues.router
+	base := inProgressKey(t.key[:0], name, nil)
+	route := router.Route(l.db, base)
+	if route.Err != nil {
+		return nil, route.Err
+	}
+	// Queues of a named shard have its name in their keys; not so in a database that is pinned, where all keys are.
+	if topology := router.Topology(); route.Shard >= topology.Default && router.Route(l.db, []byte(tasksKey)).Kind == supplier.Partitioned {
+		base = inProgressKey(base[:0], name, []byte(topology.Name(route.Shard)))
+	}
+	t.key = base[:0]
+	l.shard = route.Shard
+	l.base = append(l.base, base[:len(base)-len(supplier.InProgress.String())]...)
+	return l, nil
+}
+
+// place is the key of a place of the queue that t works on. It is valid until the next one is asked for.
+func (t *Tx) place(state supplier.State) []byte {
+	t.key = append(append(t.key[:0], t.queue.base...), state.String()...)
+	return t.key
+}
+
+// pending is the key of a pending list.
+func (t *Tx) pending(priority int) []byte {
+	t.key = append(t.place(supplier.Pending), ':', '0'+byte(priority))
+	return t.key
+}
+
+func (t *Tx) lease(id []byte) []byte {
+	t.key = append(append(t.key[:0], leasePrefix...), id...)
+	return t.key
+}
+
+// otherForms lists the other forms of the queue's keys, each up to the colon before the state: with a hash tag, and on a named
+// shard with its name or without.
+func (t *Tx) otherForms() [][]byte {
+	l := &t.queue
+	key := supplier.Key{Command: l.command, Tenant: l.tenant, State: supplier.InProgress}
+	var forms [][]byte
+	add := func() {
+		form := key.AppendTo(nil)
+		form = form[:len(form)-len(supplier.InProgress.String())]
+		if key.Validate() == nil && !bytes.Equal(form, l.base) {
+			forms = append(forms, form)
+		}
+	}
+	for _, key.Tagged = range []bool{false, true} {
+		key.Shard = nil
+		add()
+		if topology := t.queues.router.Topology(); l.shard >= topology.Default {
+			key.Shard = []byte(topology.Name(l.shard))
+			add()
+		}
+	}
+	return forms
+}

@@ -1,0 +1,212 @@
+package queue
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"codeq/supplier"
+)
+
+// Where a task waits, as its JSON says.
+const (
+	atPending    = "PENDING_LIST"
+	atDelayed    = "DELAYED_ZSET"
+	atInProgress = "INPROG_SET"
+	atDLQ        = "DLQ_SET"
+	atNowhere    = "NONE"
+)
+
+// What has become of a task.
+const (
+	statusPending    = "PENDING"
+	statusInProgress = "IN_PROGRESS"
+	statusCompleted  = "COMPLETED"
+	statusFailed     = "FAILED"
+)
+
+// task is a task that was read, and what it is to become.
+type task struct {
+	id []byte
+	document
+	patch
+	name        Name
+	status      string
+	at          string
+	worker      []byte
+	priority    int
+	attempts    int64
+	maxAttempts int64
+
+	values []byte // memory for those of the patch
+}
+
+// load reads the task. It is an error that its JSON can't be used.
+func (t *Tx) load(id []byte) (found bool, err error) {
+	text, found, err := t.tasks.Get(id)
+	if err != nil || !found {
+		return false, err
+	}
+	if err := t.task.read(id, text); err != nil {
+		return true, &Error{Code: Invalid, unusable: true, text: fmt.Sprintf(
+			"the task %s can't be used, %v: repair its JSON in the hash %s, or remove it with HDEL", id, err, tasksKey)}
+	}
+	return true, nil
+}
+
+// mustLoad is load for a task that the client names.
+func (t *Tx) mustLoad(id []byte) error {
+	found, err := t.load(id)
+	if err == nil && !found {
+		err = failed(NotFound, "there is no task %s: it was never enqueued, or its retention is over", id)
+	}
+	return err
+}
+
+// read makes k the task that the text is.
+func (k *task) read(id, text []byte) (err error) {
+	k.id, k.values, k.set, k.drop = id, k.values[:0], 0, 0
+	if err := k.scan(text); err != nil {
+		return err
+	}
+	var command, tenant, status, at []byte
+	for _, s := range [...]struct {
+		to *[]byte
+		f  field
+	}{{&command, fieldCommand}, {&tenant, fieldTenant}, {&status, fieldStatus}, {&at, fieldLocation}, {&k.worker, fieldWorker}} {
+		if *s.to, err = k.string(s.f); err != nil {
+			return err
+		}
+	}
+	priority, err := k.integer(fieldPriority)
+	if err != nil {
+		return err
+	}
+	k.priority = int(min(max(priority, 0), supplier.MaxPriority))
+	if k.attempts, err = k.integer(fieldAttempts); err != nil {
+		return err
+	}
+	if k.maxAttempts, err = k.integer(fieldMaxAttempts); err != nil {
+		return err
+	}
+	k.name = Name{command, tenant}
+	k.status, k.at = known(status), known(at)
+	return k.name.Validate()
+}
+
+// known is the text as a string, without memory of its own if it is one of ours.
+func known(b []byte) string {
+	switch string(b) {
+	case statusPending:
+		return statusPending
+	case statusInProgress:
+		return statusInProgress
+	case statusCompleted:
+		return statusCompleted
+	case statusFailed:
+		return statusFailed
+	case atPending:
+		return atPending
+	case atDelayed:
+		return atDelayed
+	case atInProgress:
+		return atInProgress
+	case atDLQ:
+		return atDLQ
+	case atNowhere:
+		return atNowhere
+	}
+	return string(b)
+}
+
+// ended tells whether nothing more will happen to the task by itself.
+func (k *task) ended() bool { return k.status == statusCompleted || k.status == statusFailed }
+
+// setString and setInt patch a field; as in codeQ an empty text and a zero are left out.
+func (k *task) setString(f field, val []byte) {
+	if len(val) == 0 {
+		k.remove(f)
+		return
+	}
+	start := len(k.values)
+	k.values = appendString(k.values, val)
+	k.put(f, k.values[start:])
+}
+
+func (k *task) setInt(f field, n int64) {
+	if n == 0 {
+		k.remove(f)
+		return
+	}
+	start := len(k.values)
+	k.values = strconv.AppendInt(k.values, n, 10)
+	k.put(f, k.values[start:])
+}
+
+// setWord patches a field with one of our words, which have nothing to escape.
+func (k *task) setWord(f field, word string) {
+	start := len(k.values)
+	k.values = append(append(append(k.values, '"'), word...), '"')
+	k.put(f, k.values[start:])
+}
+
+// become patches what a task's state is made of.
+func (k *task) become(status, at string) {
+	k.setWord(fieldStatus, status)
+	k.setWord(fieldLocation, at)
+	k.status, k.at = status, at
+}
+
+// release patches away the claim.
+func (k *task) release() {
+	k.remove(fieldWorker)
+	k.remove(fieldLeaseUntil)
+}
+
+// stamp is a time of the transaction as JSON.
+type stamp struct {
+	ms   int64
+	text []byte
+}
+
+// now is the transaction's time as a JSON string, as encoding/json writes a time.Time.
+func (t *Tx) now() []byte {
+	ms := t.db.Now()
+	if t.stamp.ms != ms || len(t.stamp.text) == 0 {
+		t.stamp.ms = ms
+		t.stamp.text = appendTime(t.stamp.text[:0], ms, time.RFC3339Nano)
+	}
+	return t.stamp.text
+}
+
+func appendTime(dst []byte, ms int64, layout string) []byte {
+	return append(time.UnixMilli(ms).UTC().AppendFormat(append(dst, '"'), layout), '"')
+}
+
+// save writes the task as it is patched. It returns the JSON, which is valid until the next task is saved.
+func (t *Tx) save() ([]byte, error) {
+	t.task.put(fieldUpdatedAt, t.now())
+	t.json = t.task.appendPatched(t.json[:0], &t.task.patch)
+	_, err := t.tasks.Set(t.task.id, t.json)
+	return t.json, err
+}
+
+// retentionSlack is by how many seconds the end of the retention of a task that has not ended may lag behind. Setting it at
+// every step of a task's life would cost more than the step.
+const retentionSlack = 60
+
+// keep sets the end of the retention of a task that has changed. Exactly, if it is new or has ended.
+func (t *Tx) keep(id []byte, policy *Policy, exactly bool) error {
+	until := float64((t.db.Now() + policy.RetentionMs) / 1000)
+	if !exactly {
+		old, ok, err := t.ttl.Score(id)
+		if err != nil || ok && old <= until && old >= until-retentionSlack {
+			return err
+		}
+	}
+	_, err := t.ttl.Set(id, until)
+	return err
+}
+
+// policy is what is set for the queue that t works on.
+func (t *Tx) policy() *Policy { return t.queues.policies().For(Name{t.queue.command, t.queue.tenant}) }
