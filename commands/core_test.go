@@ -54,14 +54,22 @@ func startServerOn(t testing.TB, fs vfs.FS, more ...Command) *testServer {
 
 func startServerWith(t testing.TB, fs vfs.FS, engine scripting.Options, more ...Command) *testServer {
 	t.Helper()
-	return startServerOf(t, fs, engine, append(append(append(testCommands(), transactionCommands()...), scriptCommands()...), more...))
+	return startServerAt(t, fs, testStart(), engine, more...)
+}
+
+// testStart is when the clock of a test's server starts.
+func testStart() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+func startServerAt(t testing.TB, fs vfs.FS, at time.Time, engine scripting.Options, more ...Command) *testServer {
+	t.Helper()
+	return startServerOf(t, fs, at, engine, append(append(append(testCommands(), transactionCommands()...), scriptCommands()...), more...))
 }
 
 // startServerOf starts a server that has these commands only.
-func startServerOf(t testing.TB, fs vfs.FS, engine scripting.Options, commands []Command) *testServer {
+func startServerOf(t testing.TB, fs vfs.FS, at time.Time, engine scripting.Options, commands []Command) *testServer {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	now := clock.NewManual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	now := clock.NewManual(at)
 	topology := supplier.Topology{Default: testShards}
 	hash, err := supplier.NewRegistry().New("hash", supplier.Options{Topology: topology})
 	if err != nil {
@@ -72,8 +80,9 @@ func startServerOf(t testing.TB, fs vfs.FS, engine scripting.Options, commands [
 		t.Fatal(err)
 	}
 	settings := config.NewStore(config.Default())
+	queues := NewQueues(router, settings, quiet)
 	store, err := shard.Open(shard.Options{
-		Dir: "data", FS: fs, Names: topology.Names(), DefaultShards: testShards, Databases: 16, Placer: Placer(router),
+		Dir: "data", FS: fs, Names: topology.Names(), DefaultShards: testShards, Databases: 16, Placer: Placer(router), Tracker: queues,
 		Clock: now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: testCache, BlockCache: 8 << 20,
 		MemtableBytes: 256 << 10, LogSegment: 1 << 20, LogMax: 8 << 20, ExpireInterval: 100,
 		Random: rand.NewPCG(1, 2), Fatal: func(error) {}, // whoever closes a store that has failed is told
@@ -83,7 +92,7 @@ func startServerOf(t testing.TB, fs vfs.FS, engine scripting.Options, commands [
 	}
 	engine.Logger, engine.Now = quiet, orNow(engine.Now)
 	s, err := newServer(Options{
-		Store: store, Router: router, Queues: NewQueues(router, settings), Config: settings, Scripts: scripting.New(engine),
+		Store: store, Router: router, Queues: queues, Config: settings, Scripts: scripting.New(engine),
 		Clock: now, Logger: quiet, Stop: func(bool) {},
 	}, commands)
 	if err != nil {

@@ -206,7 +206,7 @@ func (s *testServer) evict() {
 // costs runs the cases on collections of n elements and returns what they cost, twice for each case: with an empty cache, and
 // when the same was asked just before.
 func costs(t *testing.T, n int) map[string][2]int64 {
-	s := startServerOf(t, vfs.NewMem(), scripting.Options{}, families())
+	s := startServerOf(t, vfs.NewMem(), testStart(), scripting.Options{}, families())
 	filler, fills := s.client(), costFills()
 	for _, fill := range fills {
 		fill(filler, n)

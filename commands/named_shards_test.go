@@ -42,8 +42,9 @@ func startNamed(t *testing.T, fs vfs.FS) *testServer {
 		t.Fatal(err)
 	}
 	settings := config.NewStore(config.Default())
+	queues := NewQueues(router, settings, quiet)
 	store, err := shard.Open(shard.Options{
-		Dir: "data", FS: fs, Names: topology.Names(), DefaultShards: topology.Default, Databases: 16, Placer: Placer(router),
+		Dir: "data", FS: fs, Names: topology.Names(), DefaultShards: topology.Default, Databases: 16, Placer: Placer(router), Tracker: queues,
 		Clock: now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: 1 << 20, BlockCache: 8 << 20,
 		MemtableBytes: 256 << 10, LogSegment: 1 << 20, LogMax: 8 << 20, ExpireInterval: 100,
 		Random: rand.NewPCG(1, 2), Fatal: func(error) {}, // whoever closes a store that has failed is told
@@ -52,7 +53,7 @@ func startNamed(t *testing.T, fs vfs.FS) *testServer {
 		t.Fatal(err)
 	}
 	s, err := New(Options{
-		Store: store, Router: router, Queues: NewQueues(router, settings), Config: settings,
+		Store: store, Router: router, Queues: queues, Config: settings,
 		Scripts: scripting.New(scripting.Options{Logger: quiet, Now: time.Now}),
 		Clock:   now, Logger: quiet, Stop: func(bool) {},
 	})

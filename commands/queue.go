@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"log/slog"
 	"math"
 
 	"codeq/commands/spec"
@@ -69,8 +70,8 @@ func queueCommands() []Command {
 }
 
 // NewQueues makes the queues that a Server and the store it works on share.
-func NewQueues(r *supplier.Router, c *config.Store) *queue.Queues {
-	return queue.New(queue.Options{Router: r, Policies: queuePolicies(c)})
+func NewQueues(r *supplier.Router, c *config.Store, log *slog.Logger) *queue.Queues {
+	return queue.New(queue.Options{Router: r, Logger: log, Policies: queuePolicies(c)})
 }
 
 // tasks is the life of tasks on the call's transaction.

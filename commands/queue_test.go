@@ -126,7 +126,6 @@ func TestAttemptsEnd(t *testing.T) {
 	c.want(":0", "scard codeq:q:a:dlq")
 }
 
-
 func TestIdempotency(t *testing.T) {
 	s := startQueues(t)
 	c := s.client()

@@ -153,17 +153,6 @@ func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 // scoreOf is a time as a score of a delayed set: in seconds, with the milliseconds as a fraction.
 func scoreOf(ms int64) float64 { return float64(ms) / 1000 }
 
-// dueMs is the time of a score of a delayed set, in ms.
-func dueMs(score float64) int64 {
-	switch {
-	case !(score > 0):
-		return 0
-	case score >= 1<<53/1000:
-		return 1 << 53
-	}
-	return int64(score*1000 + 0.5)
-}
-
 func (t *Tx) newID(p *enqueuing) []byte {
 	if p.ID != nil {
 		return append(t.id[:0], p.ID...)

@@ -3,7 +3,9 @@ package queue
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"unicode/utf8"
 
 	"codeq/shard"
@@ -54,6 +56,7 @@ func isUnusable(err error) bool {
 // Options say what a Queues works with. All are required but Random.
 type Options struct {
 	Router *supplier.Router
+	Logger *slog.Logger
 	// Policies is the configuration of the queues at this moment.
 	Policies func() *Policies
 	// Random is the source of ids and jitter, which must be safe for concurrent use. Nil: the runtime's.
@@ -65,11 +68,15 @@ type Queues struct {
 	router   *supplier.Router
 	policies func() *Policies
 	random   rand.Source
+	logger   *slog.Logger
+	tracked  trackings
+	idle     sync.Pool // of *Tx, for the tracker
+	audits   audits
 }
 
 // New returns the queues.
 func New(o Options) *Queues {
-	q := &Queues{router: o.Router, policies: o.Policies, random: o.Random}
+	q := &Queues{router: o.Router, policies: o.Policies, random: o.Random, logger: o.Logger, tracked: newTrackings()}
 	if q.random == nil {
 		q.random = runtimeRandom{}
 	}

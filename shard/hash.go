@@ -61,6 +61,9 @@ func (h Hash) Set(field, val []byte) (created bool, err error) {
 		return false, err
 	}
 	s.modify(o)
+	if len(s.queues) > 0 && o.track != nil && o.track.Elements {
+		s.signal(o, field)
+	}
 	if !ok {
 		o.count++
 	}

@@ -269,6 +269,7 @@ func (s *Shard) flush(db int) {
 	s.touch()
 	s.flushMeta() // so that the janitor finds collections that this transaction created
 	s.notifyFlush(db)
+	s.unlist(ks.id)
 	s.set(binary.BigEndian.AppendUint32([]byte{rowDeadKeyspace}, ks.id), nil)
 	kept := s.dirty[:0]
 	for _, o := range s.dirty {
@@ -285,6 +286,22 @@ func (s *Shard) flush(db int) {
 	s.state.nextSpace++
 	s.graves = true
 	s.wakeJanitor()
+}
+
+// unlist deletes the rows of the registry that belong to a keyspace.
+func (s *Shard) unlist(space uint32) {
+	for k := range s.times.registry {
+		if k.space == space {
+			s.keyBuf = k.append(s.keyBuf[:0])
+			s.delete(s.keyBuf)
+		}
+	}
+	for _, k := range s.times.listed {
+		if k.space == space {
+			s.keyBuf = k.append(s.keyBuf[:0])
+			s.delete(s.keyBuf)
+		}
+	}
 }
 
 // clearGraves clears part of what is dead: a keyspace first, since it leaves collections behind.

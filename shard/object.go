@@ -19,6 +19,8 @@ const (
 	KindStream
 	// kindGroup is a consumer group of a stream, a collection without a key. Only graves have it.
 	kindGroup Kind = 64
+	// KindGroup is what those wait for who wait for a group of keys, see Tracking. No key has it.
+	KindGroup Kind = 65
 )
 
 // String returns the name that Redis' TYPE gives the kind.
@@ -64,6 +66,10 @@ type object struct {
 	set    *setBody
 	zset   *zsetBody
 	stream *streamBody
+
+	track   *Tracking // what the key means to the tracker; nil if nothing
+	listed  bool      // its rows in the registry are there, or come with the commit
+	foreign bool      // somebody else than the tracker has changed it in this transaction
 
 	stored bool // a metadata row exists on disk
 	dirty  bool

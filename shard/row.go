@@ -27,6 +27,8 @@ import (
 //	e group-id entry               entry that is pending in a group      → consumer's number, delivery
 //	o group-id number entry        the same by its consumer              → nothing
 //	x deadline space key           a key that expires                    → nothing
+//	y deadline space key           a lease, in place of x                → nothing
+//	q, q space kind name           a key or group that is tracked, see track.go → nothing; q alone says that these are complete
 //	d id                           a dead collection, still to be cleared → its kind
 //	k space                        a dead keyspace, still to be cleared  → nothing
 //
@@ -47,6 +49,8 @@ const (
 	rowGroup        = 'g'
 	rowConsumer     = 'c'
 	rowDeadline     = 'x'
+	rowLapse        = 'y'
+	rowRegistry     = 'q'
 	rowDead         = 'd'
 	rowDeadKeyspace = 'k'
 )
@@ -111,6 +115,13 @@ func appendDeadlineKey(dst []byte, deadlineMs int64, space uint32, key string) [
 	dst = binary.BigEndian.AppendUint64(dst, uint64(deadlineMs))
 	dst = binary.BigEndian.AppendUint32(dst, space)
 	return append(dst, key...)
+}
+
+func appendLapseKey(dst []byte, deadlineMs int64, space uint32, key string) []byte {
+	start := len(dst)
+	dst = appendDeadlineKey(dst, deadlineMs, space, key)
+	dst[start] = rowLapse
+	return dst
 }
 
 func splitDeadlineKey(row []byte) (deadlineMs int64, space uint32, key []byte) {

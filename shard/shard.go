@@ -37,6 +37,8 @@ type Shard struct {
 	watches        map[watchKey][]*Watch
 	queues         map[waitKey]*waitQueue
 
+	times timetable
+
 	// What is committed and not yet in db; see stage. staged takes what is committed next, applying is on its way, applied
 	// has arrived and is used again.
 	staged            *stage
@@ -52,6 +54,7 @@ type Shard struct {
 	expired    int64         // keys that it has removed since their deadline had passed
 	tooBig     bool          // the batch has reached maxTransaction
 	ranged     bool          // the batch deletes ranges
+	signals    []waitKey     // queues to be served with the commit
 	ready      []*waitQueue  // made ready by the commit that is being applied
 	awaited    bool          // somebody waits for a key that was changed
 	wiped      bool          // a database was emptied: aborting has to forget the whole cache
@@ -147,6 +150,9 @@ func (s *Shard) touch() {
 // modify marks the object as changed by the transaction.
 func (s *Shard) modify(o *object) {
 	o.quiet = false
+	if o.track != nil && !s.tx.muted {
+		o.foreign = true
+	}
 	if !o.dirty {
 		s.touch()
 		o.dirty = true
@@ -176,6 +182,12 @@ func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
 		}
 		s.expired++
 		s.noteOf(NoteExpired, "expired", o)
+		if o.track != nil && o.track.Lease {
+			return o, s.lapsed(o)
+		}
+	}
+	if o.track != nil && o.track.Prompt {
+		return o, s.prompt(o, nowMs)
 	}
 	return o, nil
 }
@@ -183,7 +195,7 @@ func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
 // load makes the object of a key that isn't cached. When as many keys are cached as the database has, a key that is not
 // among them is absent, and there is no row to look for.
 func (s *Shard) load(db int, key []byte) (*object, error) {
-	o := &object{key: string(key), db: s.cache.dbs[db]}
+	o := &object{key: string(key), db: s.cache.dbs[db], track: s.store.tracker.Track(key)}
 	if s.cache.dbs[db].live == s.state.spaces[db].keys {
 		s.cache.add(o)
 		return o, nil
@@ -240,22 +252,50 @@ func (s *Shard) setDeadline(o *object, atMs int64) {
 	}
 	s.modify(o)
 	ks := &s.state.spaces[o.db.n]
-	if o.expireAt != 0 {
-		s.keyBuf = appendDeadlineKey(s.keyBuf[:0], o.expireAt, ks.id, o.key)
-		s.delete(s.keyBuf)
+	switch {
+	case o.expireAt != 0 && atMs == 0:
 		ks.expires--
-	}
-	if atMs != 0 {
-		s.keyBuf = appendDeadlineKey(s.keyBuf[:0], atMs, ks.id, o.key)
-		s.set(s.keyBuf, nil)
+	case o.expireAt == 0:
 		ks.expires++
-		if atMs < s.nextDeadlineMs {
-			s.nextDeadlineMs = atMs
-			s.wakeJanitor()
-		}
-		s.expiredToMs = min(s.expiredToMs, atMs)
+	}
+	if o.track != nil && o.track.Lease {
+		s.setLapse(o, ks.id, atMs)
+	} else {
+		s.setExpiry(o, ks.id, atMs)
 	}
 	o.expireAt = atMs
+}
+
+// setExpiry changes the deadline row of a key that the janitor removes.
+func (s *Shard) setExpiry(o *object, space uint32, atMs int64) {
+	if o.expireAt != 0 {
+		s.keyBuf = appendDeadlineKey(s.keyBuf[:0], o.expireAt, space, o.key)
+		s.delete(s.keyBuf)
+	}
+	if atMs == 0 {
+		return
+	}
+	s.keyBuf = appendDeadlineKey(s.keyBuf[:0], atMs, space, o.key)
+	s.set(s.keyBuf, nil)
+	if atMs < s.nextDeadlineMs {
+		s.nextDeadlineMs = atMs
+		s.wakeJanitor()
+	}
+	s.expiredToMs = min(s.expiredToMs, atMs)
+}
+
+// setLapse is setExpiry for a lease.
+func (s *Shard) setLapse(o *object, space uint32, atMs int64) {
+	if o.expireAt != 0 {
+		s.keyBuf = appendLapseKey(s.keyBuf[:0], o.expireAt, space, o.key)
+		s.delete(s.keyBuf)
+		s.times.lapsing = append(s.times.lapsing, lapseChange{o.expireAt >> lapseBucketBits, -1})
+	}
+	if atMs != 0 {
+		s.keyBuf = appendLapseKey(s.keyBuf[:0], atMs, space, o.key)
+		s.set(s.keyBuf, nil)
+		s.times.lapsing = append(s.times.lapsing, lapseChange{atMs >> lapseBucketBits, 1})
+	}
 }
 
 func (s *Shard) wakeJanitor() {
@@ -311,6 +351,9 @@ func (s *Shard) flushMeta() {
 			s.flushGroups(o)
 		case o.chunked != nil:
 			s.flushChunks(o)
+		}
+		if o.track != nil {
+			s.list(o)
 		}
 		s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[o.db.n].id, o.key)
 		switch {
@@ -456,9 +499,17 @@ func (s *Shard) apply(pos uint64) error {
 		}
 		if len(s.queues) > 0 {
 			s.noteReady(o)
+			if o.track != nil {
+				s.noteTracked(o)
+			}
+		}
+		if o.track != nil {
+			s.settleAgenda(o)
 		}
 		s.cache.charge(o)
 	}
+	s.settleTimes()
+	s.noteSignals()
 	if s.wiped && len(s.queues) > 0 {
 		s.noteWiped()
 	}
@@ -494,5 +545,8 @@ func (s *Shard) endBatch() {
 	s.batch.Reset()
 	clear(s.dirty)
 	s.dirty = s.dirty[:0]
+	clear(s.times.listed)
+	s.signals = s.signals[:0]
+	s.times.listed, s.times.lapsing = s.times.listed[:0], s.times.lapsing[:0]
 	s.touched, s.awaited, s.wiped, s.tooBig, s.ranged, s.expired = false, false, false, false, false, 0
 }

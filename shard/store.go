@@ -56,6 +56,7 @@ type Options struct {
 	Databases      int
 	KeyPatterns    []string // by which Placer goes, as text; a directory keeps those that it was made with
 	Placer         Placer
+	Tracker        Tracker // nil: no key is tracked
 	Clock          clock.Clock
 	Logger         *slog.Logger
 	Fsync          FsyncPolicy
@@ -85,14 +86,15 @@ type Options struct {
 //	DIR/log/            the commit log
 //	DIR/shards/NAME/    one Pebble store a shard
 type Store struct {
-	opts   Options
-	fs     vfs.FS
-	clock  clock.Clock
-	placer Placer
-	logger *slog.Logger
-	rand   *rand.Rand // safe for concurrent use
-	shards []*Shard
-	log    *commitLog
+	opts    Options
+	fs      vfs.FS
+	clock   clock.Clock
+	placer  Placer
+	tracker Tracker
+	logger  *slog.Logger
+	rand    *rand.Rand // safe for concurrent use
+	shards  []*Shard
+	log     *commitLog
 	// opened is the log once it is open: Pebble flushes while the log is still being replayed.
 	opened     atomic.Pointer[commitLog]
 	lock       io.Closer
@@ -123,6 +125,9 @@ func Open(opts Options) (_ *Store, err error) {
 	st.opts.stageBytes = cmp.Or(opts.stageBytes, stageBytes)
 	st.opts.stringBytes = cmp.Or(opts.stringBytes, stringBytes)
 	st.opts.chunkBits = cmp.Or(opts.chunkBits, chunkBits)
+	if st.tracker = opts.Tracker; st.tracker == nil {
+		st.tracker = noTracker{}
+	}
 	if opts.Random == nil {
 		opts.Random = runtimeSource{}
 	}
@@ -155,7 +160,8 @@ func Open(opts Options) (_ *Store, err error) {
 	for _, s := range st.shards {
 		s.graves = true // there may be some from before
 		s.nextDeadlineMs = 0
-		st.goroutines.Go(s.janitor) // stopped by Close
+		st.goroutines.Go(s.janitor)  // stopped by Close
+		st.goroutines.Go(s.keepTime) // stopped by Close
 	}
 	return st, nil
 }
@@ -205,7 +211,7 @@ func (st *Store) openShards(f format) error {
 		s := &Shard{
 			store: st, ordinal: n, name: name, wake: make(chan struct{}, 1),
 			cache:          newObjectCache(st.opts.Databases, st.opts.CacheBytes/len(st.opts.Names)),
-			nextDeadlineMs: math.MaxInt64, staged: newStage(),
+			nextDeadlineMs: math.MaxInt64, staged: newStage(), times: newTimetable(),
 		}
 		if err := s.open(f); err != nil {
 			return fmt.Errorf("shard %s: %w", name, err)
@@ -307,6 +313,9 @@ func (st *Store) openLog(create bool) error {
 	for _, s := range st.shards {
 		if err := s.loadState(); err != nil {
 			return fmt.Errorf("shard %s: %w", s.name, err)
+		}
+		if err := s.loadTimetable(); err != nil {
+			return fmt.Errorf("shard %s: what is tracked: %w", s.name, err)
 		}
 	}
 	return nil

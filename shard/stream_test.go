@@ -58,7 +58,7 @@ func streamRows(t *testing.T, st *Store) map[string]int {
 			t.Fatal(err)
 		}
 		for ok := it.First(); ok; ok = it.Next() {
-			if row := it.Key()[0]; row != rowIdentity && row != rowState {
+			if row := it.Key()[0]; row != rowIdentity && row != rowState && row != rowRegistry {
 				found[string(row)]++
 			}
 		}

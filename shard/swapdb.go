@@ -66,6 +66,11 @@ func (s *Shard) readySwapped(nowMs int64, a, b int) error {
 		if k.db != a && k.db != b {
 			continue
 		}
+		if k.kind == KindGroup || k.element != "" {
+			s.awaited = true
+			s.signals = append(s.signals, k)
+			continue
+		}
 		o, err := s.lookup(nowMs, k.db, []byte(k.key))
 		if err != nil {
 			return err

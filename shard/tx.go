@@ -37,6 +37,7 @@ type Tx struct {
 	noteBuf   []byte // their bytes
 	noteBytes int
 
+	muted    bool  // see Mute
 	counting bool  // see CountLookups
 	counted  *byte // the argument that was counted last
 	ignored  *byte // the argument that is not counted
@@ -52,7 +53,7 @@ func (tx *Tx) Begin(shards Mask) {
 		s.mu.Lock()
 		s.tx, tx.top = tx, n
 	}
-	tx.locked = shards
+	tx.locked, tx.muted = shards, false
 	tx.nowMs = tx.store.clock.NowMs()
 }
 

@@ -27,6 +27,9 @@ import (
 // Nothing is lost: whenever no locks are held, a key with a value either has no waiters of its kind, or has one that is
 // handed and whose owner will serve the queue, or all of them have seen the value and it did not suffice.
 
+// Besides, a waiter may wait for one element of a key, or for a group of keys (KindGroup, see Tracking.Group): its
+// queue is served when one of them changes in whatever way, and the tries look what there is.
+
 // Try is a blocking command's attempt at one key. It doesn't commit. Like every command it validates first and then writes,
 // so that a try which is not served, or fails, has changed nothing; the exception is ErrConflict, after which the transaction
 // is rolled back, and the try has to take back what it wrote elsewhere. It runs on the goroutine of whoever made the key
@@ -41,6 +44,8 @@ type Waiter struct {
 	kind Kind
 	keys [][]byte
 	try  Try
+	// element, unless nil, is what the waiter waits for at its keys, which are partitioned or not.
+	element []byte
 	// rivals, unless empty, names those who wait at a key for the same thing: what one of them does not get, no other gets.
 	rivals string
 
@@ -85,11 +90,15 @@ func NewWaiter(db int, kind Kind, keys [][]byte, try Try, wake func()) *Waiter {
 // entry: when there is nothing for one of them, the others are passed over. It is called before Block.
 func (w *Waiter) SetRivals(name string) { w.rivals = name }
 
+// SetElement says that the waiter waits for one element of its keys. It is called before Block.
+func (w *Waiter) SetElement(element []byte) { w.element = element }
+
 // waitKey names what a queue is for.
 type waitKey struct {
-	db   int
-	kind Kind
-	key  string
+	db      int
+	kind    Kind
+	key     string
+	element string // or empty
 }
 
 // waitQueue is the waiters for a value of one kind at one key, in the order of their arrival.
@@ -139,7 +148,10 @@ func (tx *Tx) place(w *Waiter) error {
 			return err
 		}
 		shards := MaskOf(p.Shard)
-		if p.Partitioned {
+		switch {
+		case p.Partitioned && w.element != nil:
+			shards = MaskOf(tx.store.placer.Home(w.element))
+		case p.Partitioned:
 			shards = tx.store.All()
 		}
 		for n := shards.next(0); n >= 0; n = shards.next(n + 1) {
@@ -157,7 +169,7 @@ func (tx *Tx) place(w *Waiter) error {
 // enqueue puts the entry at the end of its queue. A key that the waiter names twice counts once: as nobody else can come in
 // between, the first entry is the last of the queue then.
 func (s *Shard) enqueue(e *waitEntry) {
-	k := waitKey{e.waiter.db, e.waiter.kind, string(e.key)}
+	k := waitKey{e.waiter.db, e.waiter.kind, string(e.key), string(e.waiter.element)}
 	q := s.queues[k]
 	switch {
 	case q == nil:
@@ -219,11 +231,20 @@ func (tx *Tx) Awaited() bool {
 // isAwaited tells whether somebody waits for the object's key, whatever for: its kind may change yet.
 func (s *Shard) isAwaited(o *object) bool {
 	for _, kind := range [...]Kind{KindList, KindZSet, KindStream} {
-		if s.queues[waitKey{o.db.n, kind, o.key}] != nil {
+		if s.queues[waitKey{db: o.db.n, kind: kind, key: o.key}] != nil {
 			return true
 		}
 	}
-	return false
+	return o.track != nil && o.track.Group != "" && s.queues[waitKey{db: o.db.n, kind: KindGroup, key: o.track.Group}] != nil
+}
+
+// signal makes the commit serve those who wait for an element of the key, which the transaction has changed.
+func (s *Shard) signal(o *object, element []byte) {
+	k := waitKey{db: o.db.n, kind: o.kind, key: o.key, element: string(element)}
+	if s.queues[k] != nil {
+		s.awaited = true
+		s.signals = append(s.signals, k)
+	}
 }
 
 // noteReady is called for an object that a commit has changed, when the shard has queues. Streams are special: they change
@@ -239,9 +260,45 @@ func (s *Shard) noteReady(o *object) {
 }
 
 func (s *Shard) noteQueue(o *object, kind Kind) {
-	if q := s.queues[waitKey{o.db.n, kind, o.key}]; q != nil && !q.ready {
-		q.ready, q.turn = true, o.turn
+	s.makeReady(waitKey{db: o.db.n, kind: kind, key: o.key}, o.turn)
+}
+
+// makeReady makes the commit serve a queue, if there is one.
+func (s *Shard) makeReady(k waitKey, turn uint64) {
+	if q := s.queues[k]; q != nil && !q.ready {
+		q.ready, q.turn = true, turn
 		s.ready = append(s.ready, q)
+	}
+}
+
+// noteTracked makes the commit serve who waits for the group of an object that it has changed, or for the elements that were signalled.
+func (s *Shard) noteTracked(o *object) {
+	if o.track.Group != "" {
+		s.makeReady(waitKey{db: o.db.n, kind: KindGroup, key: o.track.Group}, o.turn)
+	}
+}
+
+// noteSignals makes the commit serve those who wait for single elements.
+func (s *Shard) noteSignals() {
+	for _, k := range s.signals {
+		s.makeReady(k, s.store.turns.Load())
+	}
+}
+
+// ServeGroups serves, on every shard, those who wait for groups: something that they depend on has changed, and it is no
+// key. The caller must hold no locks.
+func (st *Store) ServeGroups() {
+	tx := st.NewTx()
+	for ordinal, s := range st.shards {
+		tx.Begin(MaskOf(ordinal))
+		for k, q := range s.queues {
+			if k.kind == KindGroup && !q.ready {
+				q.ready = true
+				tx.ready = append(tx.ready, q)
+			}
+		}
+		tx.serveReady()
+		tx.End()
 	}
 }
 
@@ -297,9 +354,11 @@ func (tx *Tx) serveQueue(q *waitQueue) {
 	var next *waitEntry
 	refused := "" // the rivals of the last waiter that was not served
 	for e := q.first; e != nil; e = next {
-		o, err := q.shard.lookup(tx.nowMs, q.db, e.key)
-		if err != nil || o.kind != q.kind && q.kind != KindStream {
-			return // a key that can't be read is nothing to serve from; its next reader is told
+		if q.needsValue() {
+			o, err := q.shard.lookup(tx.nowMs, q.db, e.key)
+			if err != nil || o.kind != q.kind {
+				return // a key that can't be read is nothing to serve from; its next reader is told
+			}
 		}
 		next = e.next // serving removes entries of this waiter only, and it has one in each queue
 		if w := e.waiter; w.rivals != "" && w.rivals == refused {
@@ -310,8 +369,11 @@ func (tx *Tx) serveQueue(q *waitQueue) {
 			if !tx.serve(e) {
 				return
 			}
-			if e.queue != nil {
-				refused = e.waiter.rivals
+			if e.queue == nil {
+				continue
+			}
+			if refused = e.waiter.rivals; refused == "" && q.kind == KindGroup {
+				return // who takes whatever the group has was given nothing, so nobody is
 			}
 		case waitHanded:
 			return
@@ -320,6 +382,12 @@ func (tx *Tx) serveQueue(q *waitQueue) {
 		case waitClaimed:
 		}
 	}
+}
+
+// needsValue tells whether there is only something for the queue's waiters while its key holds a value of their kind. Those who
+// wait for a stream have to learn that it is gone.
+func (q *waitQueue) needsValue() bool {
+	return q.kind != KindStream && q.kind != KindGroup
 }
 
 // serve runs the try of a waiter that has been claimed and tells whether those behind it may be served.

@@ -629,7 +629,7 @@ func hideBehind(s *Shard) map[*waitEntry]*Waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	hidden := make(map[*waitEntry]*Waiter)
-	q := s.queues[waitKey{0, KindList, "a"}]
+	q := s.queues[waitKey{kind: KindList, key: "a"}]
 	for e := q.first.next; e != nil; e = e.next {
 		hidden[e], e.waiter = e.waiter, nil
 	}

@@ -112,7 +112,7 @@ func (s *server) openStore() error {
 	if s.router, err = newRouter(c); err != nil {
 		return err
 	}
-	s.queues = commands.NewQueues(s.router, s.config)
+	s.queues = commands.NewQueues(s.router, s.config, s.log)
 	topology := s.router.Topology()
 	s.store, err = shard.Open(shard.Options{
 		Dir:            c.Dir,
@@ -121,6 +121,7 @@ func (s *server) openStore() error {
 		Databases:      c.Databases,
 		KeyPatterns:    c.KeyPatterns,
 		Placer:         commands.Placer(s.router),
+		Tracker:        s.queues,
 		Clock:          clock.System(),
 		Logger:         s.log,
 		Fsync:          fsyncPolicy(c.AppendFsync),

@@ -1,0 +1,198 @@
+package commands
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"codeq/scripting"
+)
+
+// eventually sends the lines until the reply is as wanted: what timers do comes soon after the clock was moved.
+func (c *client) eventually(want string, lines ...string) {
+	c.s.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		got := c.send(lines...)
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.s.t.Fatalf("%q\n at last %s\n want %s", lines, got, want)
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestDelayedTaskBecomesPending(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.want("$1 1 $1 2", "q.enqueue a p id 1 delay 1500 priority 3", "q.enqueue a p id 2 at 1767323046250")
+	c.want("$12 1767323046.5", "zscore codeq:q:a:delayed 1")
+	s.clock.Advance(1249 * time.Millisecond)
+	c.want("*-1", "q.claim w commands 1 a")
+	s.clock.Advance(time.Millisecond)
+	c.eventually("*1 $1 2", "lrange codeq:q:a:pending:0 0 -1")
+	c.want(":1", "zcard codeq:q:a:delayed")
+	s.clock.Advance(250 * time.Millisecond)
+	c.eventually("*1 $1 1", "lrange codeq:q:a:pending:3 0 -1")
+	if got := c.send("q.get 1"); !strings.Contains(got, "$17 lastKnownLocation $12 PENDING_LIST") {
+		t.Error(got)
+	}
+}
+
+// TestDelayedByARawClient: a delayed set that somebody writes by hand counts like any other, also in a transaction, under another
+// name or when it comes by RENAME.
+func TestDelayedByARawClient(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	task := `{"id":"%s","command":"a","payload":"p","status":"PENDING","lastKnownLocation":"DELAYED_ZSET"}`
+	for _, id := range []string{"1", "2", "3", "4"} {
+		c.want(":1", "hset codeq:tasks "+id+" "+fmt.Sprintf(task, id))
+	}
+	c.want(":1", "zadd codeq:q:a:delayed 1767323046 1")
+	c.want("+OK +QUEUED *1 :1", "multi", "zadd codeq:q:a:t:delayed 1767323046 2", "exec")
+	c.want(":1", "zadd codeq:q:{a:t}:delayed 1767323047 3")
+	c.want(":1 +OK", "zadd x 1767323047 4", "rename x codeq:q:b:delayed")
+	s.clock.Advance(time.Second)
+	c.eventually("*1 $1 1 *1 $1 2", "lrange codeq:q:a:pending:0 0 -1", "lrange codeq:q:a:t:pending:0 0 -1")
+	c.want(":0 :0", "llen codeq:q:{a:t}:pending:0", "llen codeq:q:b:pending:0")
+	s.clock.Advance(time.Second)
+	c.eventually("*1 $1 3 *1 $1 4", "lrange codeq:q:{a:t}:pending:0 0 -1", "lrange codeq:q:b:pending:0 0 -1")
+}
+
+// TestMoverFindsNothing: who looks for due tasks, as an old client does before it claims, finds that they have been moved.
+func TestMoverFindsNothing(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1 delay 1000")
+	s.clock.Advance(time.Second)
+	c.want("*0 *1 $1 1", "zrangebyscore codeq:q:a:delayed -inf 1767323046 limit 0 10", "lrange codeq:q:a:pending:0 0 -1")
+}
+
+func TestLeaseRunsOut(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1 maxattempts 2", "q.claim w lease 1000 commands 1 a")
+	s.clock.Advance(999 * time.Millisecond)
+	c.want(":1", "exists codeq:lease:1")
+	s.clock.Advance(20 * time.Millisecond)
+	c.eventually(":0 :1", "scard codeq:q:a:inprog", "zcard codeq:q:a:delayed")
+	if got := c.send("q.get 1"); !strings.Contains(got, "$6 status $7 PENDING $17 lastKnownLocation $12 DELAYED_ZSET $8 workerId $1 w "+
+		"$8 attempts :1 $11 maxAttempts :2 $5 error $13 lease expired") {
+		t.Error(got)
+	}
+	c.want("-NOTINPROGRESS the task 1 is PENDING, so there is no claim to it: claim it first", "q.submit v 1")
+	c.want("+OK", "q.submit w 1") // late, and nobody has claimed it since
+	c.want(":0", "zcard codeq:q:a:delayed")
+
+	c.send("q.enqueue a p id 2 maxattempts 1", "q.claim w lease 1000 commands 1 a")
+	s.clock.Advance(time.Second)
+	c.want(":-2", "ttl codeq:lease:2") // looking at it ends it
+	c.want(":0 :1", "scard codeq:q:a:inprog", "sismember codeq:q:a:dlq 2")
+	c.want("+OK :0", "q.submit w 2", "scard codeq:q:a:dlq")
+}
+
+func TestLateWorkers(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.claim w lease 1000 commands 1 a")
+	s.clock.Advance(1016 * time.Millisecond)
+	c.eventually(":1", "zcard codeq:q:a:delayed")
+	s.clock.Advance(5 * time.Second)
+	c.eventually(":1", "llen codeq:q:a:pending:0")
+	c.send("q.claim v commands 1 a")
+	c.want("-NOTOWNER the task 1 is in progress with the worker \"v\": stop working on it", "q.submit w 1")
+	c.want("+OK", "q.submit v 1")
+	c.want("-NOTINPROGRESS the task 1 is COMPLETED, so there is no claim to it: claim it first", "q.submit v 1")
+}
+
+func TestHeartbeatKeepsTheTask(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.claim w lease 1000 commands 1 a")
+	for range 5 {
+		s.clock.Advance(900 * time.Millisecond)
+		c.send("q.heartbeat w 1 lease 1000")
+	}
+	c.want(":1 :1", "scard codeq:q:a:inprog", "exists codeq:lease:1")
+}
+
+// TestRawLease: a lease that codeQ's client sets with SETEX runs out like one of ours, and its task goes where its own repair
+// would have put it.
+func TestRawLease(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.want(":1 :1 +OK", `hset codeq:tasks 1 {"id":"1","command":"a","payload":"p","status":"IN_PROGRESS","lastKnownLocation":"INPROG_SET","workerId":"w","attempts":1,"maxAttempts":3}`,
+		"sadd codeq:q:a:inprog 1", "setex codeq:lease:1 10 w")
+	s.clock.Advance(10016 * time.Millisecond)
+	c.eventually(":1 :0", "zcard codeq:q:a:delayed", "scard codeq:q:a:inprog")
+}
+
+// TestOrphans: an old client that dies between the steps of its claim leaves a task without a lease, which an audit finds.
+func TestOrphans(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	for id, state := range map[string]string{
+		"1": `"status":"PENDING","lastKnownLocation":"PENDING_LIST"`, "2": `"status":"IN_PROGRESS","workerId":"w","attempts":1`,
+		"3": `"status":"COMPLETED"`, "4": `"status":"IN_PROGRESS","workerId":"w","attempts":2`} {
+		c.want(":1", `hset codeq:tasks `+id+` {"id":"`+id+`","command":"a","payload":"p",`+state+`,"maxAttempts":2}`)
+	}
+	c.want(":5 +OK", "sadd codeq:q:a:inprog 1 2 3 4 5", "setex codeq:lease:1 3600 w")
+	s.clock.Advance(30 * time.Second)
+	c.eventually(":4", "scard codeq:q:a:inprog") // 5 is no task
+	c.want("+OK", "setex codeq:lease:2 3600 w")
+	s.clock.Advance(30 * time.Second)
+	c.eventually("*2 $1 1 $1 2", "sort codeq:q:a:inprog")
+	c.want("*1 $1 4", "smembers codeq:q:a:dlq")
+}
+
+func TestRetention(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2", "q.enqueue a p id 3 maxattempts 1", "q.enqueue b p id 4",
+		"q.claim w count 3 commands 1 a", "q.submit w 1 result 1", "q.nack w 3")
+	s.clock.Advance(24*time.Hour - time.Second)
+	c.want(":4", "hlen codeq:tasks")
+	s.clock.Advance(time.Second)
+	c.eventually(":2 :1 :1", "hlen codeq:tasks", "hexists codeq:tasks 2", "hexists codeq:tasks 4")
+	c.want(":0 :0 :2", "hlen codeq:results", "scard codeq:q:a:dlq", "zcard codeq:tasks:ttl")
+	c.want("$10 1767495845", "zscore codeq:tasks:ttl 4")
+	c.want(":1", "llen codeq:q:b:pending:0")
+}
+
+// TestTimersAfterARestart: what was due while the server was down is done at once, and what is not yet keeps its time.
+func TestTimersAfterARestart(t *testing.T) {
+	fs := vfs.NewMem()
+	s := startServerOn(t, fs, allButCore()...)
+	c := s.client()
+	c.send("q.enqueue a p id 1 delay 1000", "q.enqueue a p id 2 delay 20000", "q.enqueue b p id 3", "q.enqueue b p id 4",
+		"q.claim w lease 1000 commands 1 b", "q.claim w lease 100000 commands 1 b")
+	s.stop()
+	s = startServerAt(t, fs, s.clock.Now().Add(10*time.Second), scripting.Options{}, allButCore()...)
+	c = s.client()
+	c.eventually("*1 $1 1 :1 :1 :1", "lrange codeq:q:a:pending:0 0 -1", "zcard codeq:q:a:delayed", "zcard codeq:q:b:delayed", "scard codeq:q:b:inprog")
+	s.clock.Advance(10 * time.Second)
+	c.eventually("*2 $1 2 $1 1", "lrange codeq:q:a:pending:0 0 -1")
+	s.clock.Advance(80016 * time.Millisecond)
+	c.eventually(":0", "scard codeq:q:b:inprog")
+}
+
+func TestTimersAfterSwapAndFlush(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1 delay 1000", "q.enqueue b p id 2", "q.claim w lease 1000 commands 1 b")
+	c.want("+OK +OK", "swapdb 0 1", "select 1")
+	s.clock.Advance(1016 * time.Millisecond)
+	c.eventually(":1 :1", "llen codeq:q:a:pending:0", "zcard codeq:q:b:delayed")
+	c.want("+OK", "flushall")
+	s.clock.Advance(time.Hour)
+	c.want(":0", "dbsize")
+	c.want("$1 1", "q.enqueue a p id 1 delay 1000")
+	s.clock.Advance(time.Second)
+	c.eventually(":1", "llen codeq:q:a:pending:0")
+}

@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"bytes"
+	"sync"
+
+	"codeq/supplier"
+)
+
+// Audits. A client that claims in steps, as codeQ's does, and dies between them leaves a task among the claimed ones that has
+// no lease which could run out, and no timer will ever find it. So when such a client has changed a queue's set of claimed
+// tasks, the set is looked through some time later, once: a task that is there without a lease becomes a suspect, and if nothing
+// about it has changed by another such time, it is given back. Queues that only this server's commands work on are never audited but after a start.
+
+// auditMs is how long after a change a set of claimed tasks is audited, and how long a suspect has to come by its lease.
+const auditMs = 30_000
+
+// audits is how far the audits in progress are.
+type audits struct {
+	mu    sync.Mutex
+	going map[auditKey]*auditState
+}
+
+type auditKey struct {
+	db  int
+	key string
+}
+
+// auditState is one audit. Only the timekeeper of the key's shard works on it.
+type auditState struct {
+	cursor   uint64
+	suspects map[string]uint64 // by id, what the task's JSON was in the last pass
+	found    map[string]uint64 // in this one
+}
+
+func (a *audits) of(db int, key []byte) *auditState {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := auditKey{db, string(key)}
+	state := a.going[k]
+	if state == nil {
+		state = &auditState{found: make(map[string]uint64)}
+		if a.going == nil {
+			a.going = make(map[auditKey]*auditState)
+		}
+		a.going[k] = state
+	}
+	return state
+}
+
+func (a *audits) over(db int, key []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.going, auditKey{db, string(key)})
+}
+
+// audit looks through a part of the set of claimed tasks at the key, and tells when to go on, 0 for never.
+func (t *Tx) audit(key []byte, limit int) (againMs int64, err error) {
+	state := t.queues.audits.of(t.db.Number(), key)
+	set, err := t.db.SetOf(key)
+	if err != nil {
+		return 0, t.tolerate(err)
+	}
+	var ids [][]byte
+	next, err := set.Scan(state.cursor, limit, func(id []byte) { ids = append(ids, bytes.Clone(id)) })
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		if err := t.auditOne(key, id, state); err != nil {
+			return 0, err
+		}
+	}
+	if state.cursor = next; next != 0 {
+		return t.db.Now(), nil
+	}
+	if len(state.found) == 0 {
+		t.queues.audits.over(t.db.Number(), key)
+		return 0, nil
+	}
+	state.suspects, state.found = state.found, make(map[string]uint64)
+	return t.db.Now() + auditMs, nil
+}
+
+// auditOne looks at one claimed task. That its lease has run out is dealt with by looking at it.
+func (t *Tx) auditOne(key, id []byte, state *auditState) error {
+	was := t.db.Mute(false)
+	held, err := t.db.Exists(t.lease(id))
+	t.db.Mute(was)
+	if held || err != nil {
+		return err
+	}
+	set, err := t.db.SetOf(key)
+	if err != nil {
+		return err
+	}
+	if still, err := set.Has(id); !still || err != nil {
+		return err
+	}
+	found, err := t.load(id)
+	switch {
+	case isUnusable(err):
+		return nil
+	case err != nil:
+		return err
+	case !found:
+		_, err := set.Remove(id)
+		return err
+	}
+	json := supplier.Hash64(t.task.text)
+	if was, suspect := state.suspects[string(id)]; !suspect || was != json {
+		state.found[string(id)] = json
+		return nil
+	}
+	t.workOn(key, supplier.InProgress)
+	defer t.workOnNone()
+	if t.task.ended() {
+		if _, err := set.Remove(id); err != nil {
+			return err
+		}
+		t.task.become(t.task.status, atNowhere)
+		_, err := t.save()
+		return err
+	}
+	_, err = t.giveBack(-1, []byte(reasonLease))
+	return t.tolerate(err)
+}
+
+// workOn makes the queue that t works on the one that the key of a place is of, in its form.
+func (t *Tx) workOn(key []byte, place supplier.State) {
+	t.queue.base = append(t.queue.base[:0], key[:len(key)-len(place.String())]...)
+	k, _ := supplier.ParseKey(key)
+	t.queue.command, t.queue.tenant = append(t.queue.command[:0], k.Command...), append(t.queue.tenant[:0], k.Tenant...)
+}
+
+// workOnNone undoes workOn: what t works on is not as locate would have it.
+func (t *Tx) workOnNone() { t.queue.base = t.queue.base[:0] }

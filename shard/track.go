@@ -1,0 +1,617 @@
+package shard
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Tracking: some keys mean more to those above the store than their values. A Tracker says which, and the shard does for them
+// what only the shard can do, whoever changes them, by whatever command:
+//
+//   - It keeps a row for each, the registry, so that they are found at the next start without looking at all keys.
+//   - It knows when the first member of an agenda is due, a sorted set by time, and when a lease ends, a string with a deadline,
+//     and has the tracker do what is to be done then: at the moment, by a goroutine that sleeps until the earliest time, or when
+//     somebody looks at the key before that.
+//   - It serves those who wait for a group of keys when one of them changes.
+//
+// Both kinds of times come from rows that exist anyway and are in order, so nothing is loaded at a start but one number for
+// each agenda and one for each 16 ms in which a lease ends.
+
+// Tracker says what keys mean. It must be deterministic and safe for concurrent use.
+type Tracker interface {
+	// Track says what the key means, nil if nothing.
+	Track(key []byte) *Tracking
+	// Lapsed is called when the deadline of a lease has passed, in the transaction that has removed it.
+	Lapsed(db DB, key []byte) error
+	// Due does what is due at an agenda, or audits the key, on one shard. limit is how much to do before others get their turn. It
+	// returns the time in unix ms at which to go on, or 0: then it is due when the agenda's first member is, or when the key changes.
+	Due(db DB, shard int, key []byte, limit int) (againMs int64, err error)
+}
+
+// Tracking is what a key means. It does not change.
+type Tracking struct {
+	// Group is a key of the same shard that names the group the key belongs to, or empty. Waiters for KindGroup at that key are
+	// served when the key changes.
+	Group string
+	// Lease says that the key is a string whose deadline somebody has to act on at once.
+	Lease bool
+	// Agenda says that the key is a sorted set of what is to be done, by unix seconds.
+	Agenda bool
+	// Prompt says of an agenda that whoever looks at it finds done what is due.
+	Prompt bool
+	// AuditMs is after what time the key is to be looked at when others than the tracker have changed it; 0: never.
+	AuditMs int64
+	// Elements says that waiters wait for single elements of the key, see Waiter.SetElement.
+	Elements bool
+}
+
+// listed tells whether the key itself is in the registry.
+func (t *Tracking) listed() bool { return t.Agenda || t.AuditMs > 0 }
+
+// noTracker is the tracker of a store that has none.
+type noTracker struct{}
+
+func (noTracker) Track([]byte) *Tracking                  { return nil }
+func (noTracker) Lapsed(DB, []byte) error                 { return nil }
+func (noTracker) Due(DB, int, []byte, int) (int64, error) { return 0, nil }
+
+// DueMs is the time of a score of an agenda, in unix ms.
+func DueMs(score float64) int64 {
+	const farthest = 1 << 53
+	switch {
+	case !(score > 0):
+		return 0
+	case score >= farthest/1000:
+		return farthest
+	}
+	return int64(math.Round(score * 1000))
+}
+
+const (
+	lapseBucketBits = 4    // leases are counted by 16 ms of their deadlines, so one is at most so late
+	attendLimit     = 64   // things that one round of the timekeeper does
+	promptLimit     = 1024 // things that looking at an agenda does
+)
+
+// The kinds of rows in the registry.
+const (
+	listedKey   = 'a'
+	listedGroup = 'g'
+)
+
+// registryKey is a row of the registry, in memory.
+type registryKey struct {
+	space uint32
+	kind  byte
+	name  string
+}
+
+func (k registryKey) append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(append(dst, rowRegistry), k.space)
+	return append(append(dst, k.kind), k.name...)
+}
+
+// agenda is a key that something is to be done about.
+type agenda struct {
+	db    int
+	key   string
+	dueMs int64
+	index int // in the heap
+}
+
+type agendaKey struct {
+	db  int
+	key string
+}
+
+// agendaHeap has the one that is due first in front.
+type agendaHeap []*agenda
+
+func (h agendaHeap) Len() int           { return len(h) }
+func (h agendaHeap) Less(i, j int) bool { return h[i].dueMs < h[j].dueMs }
+func (h agendaHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *agendaHeap) Push(x any) {
+	a := x.(*agenda)
+	a.index = len(*h)
+	*h = append(*h, a)
+}
+
+func (h *agendaHeap) Pop() any {
+	old := *h
+	a := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return a
+}
+
+// bucketHeap has the earliest bucket in front.
+type bucketHeap []int64
+
+func (h bucketHeap) Len() int           { return len(h) }
+func (h bucketHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h bucketHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *bucketHeap) Push(x any)        { *h = append(*h, x.(int64)) }
+func (h *bucketHeap) Pop() any {
+	old := *h
+	b := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return b
+}
+
+// timetable is what a shard knows of times to come. It is guarded by the shard's lock.
+type timetable struct {
+	wake     chan struct{} // tells the timekeeper that there is something before it means to wake; capacity 1
+	wakeAtMs int64         // when it means to wake
+
+	registry map[registryKey]struct{}
+	agendas  map[agendaKey]*agenda
+	first    agendaHeap
+
+	// Leases by the bucket of their deadlines. A bucket is in the heap as long as it is in the map.
+	lapses  map[int64]int
+	buckets bucketHeap
+
+	// Of the transaction in progress.
+	listed  []registryKey
+	lapsing []lapseChange
+}
+
+type lapseChange struct {
+	bucket int64
+	by     int
+}
+
+func newTimetable() timetable {
+	return timetable{
+		wake: make(chan struct{}, 1), registry: make(map[registryKey]struct{}), agendas: make(map[agendaKey]*agenda),
+		lapses: make(map[int64]int),
+	}
+}
+
+// loadTimetable fills the timetable from the rows of the store. A store of a version without a registry gets one.
+func (s *Shard) loadTimetable() error {
+	s.times.wakeAtMs = math.MaxInt64
+	_, ok, err := s.get([]byte{rowRegistry})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if err := s.beginRegistry(); err != nil {
+			return err
+		}
+	}
+	err = s.eachRow([]byte{rowRegistry, 0, 0, 0, 0, 0}, []byte{rowRegistry + 1}, func(row, _ []byte) error {
+		s.times.registry[registryKey{binary.BigEndian.Uint32(row[1:]), row[5], string(row[6:])}] = struct{}{}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.rebuildAgendas()
+	return s.eachRow([]byte{rowLapse}, []byte{rowLapse + 1}, func(row, _ []byte) error {
+		at, _, _ := splitDeadlineKey(row)
+		s.times.lapse(lapseChange{at >> lapseBucketBits, 1})
+		return nil
+	})
+}
+
+// beginRegistry makes the registry from all keys. Its rows are not in the log: if they are lost, so is the row that says that
+// they are there, and the next start makes them again.
+func (s *Shard) beginRegistry() error {
+	b := s.db.NewBatch()
+	err := s.eachRow([]byte{rowMeta}, []byte{rowMeta + 1}, func(row, val []byte) error {
+		space, key := binary.BigEndian.Uint32(row[1:]), row[metaPrefixLen:]
+		t := s.store.tracker.Track(key)
+		if t == nil {
+			return nil
+		}
+		_, expireAt, err := decodeHead(val)
+		if err == nil && t.Lease && expireAt != 0 {
+			err = b.Set(appendLapseKey(nil, expireAt, space, string(key)), nil, nil)
+		}
+		if err != nil {
+			return err
+		}
+		for _, k := range t.rows(space, string(key)) {
+			if err := b.Set(k.append(nil), nil, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = b.Set([]byte{rowRegistry}, nil, nil)
+	}
+	if err == nil {
+		err = s.db.Apply(b, pebble.NoSync)
+	}
+	if closing := b.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// rows lists the rows of the registry that a key gives rise to.
+func (t *Tracking) rows(space uint32, key string) (rows []registryKey) {
+	if t.listed() {
+		rows = append(rows, registryKey{space, listedKey, key})
+	}
+	if t.Group != "" {
+		rows = append(rows, registryKey{space, listedGroup, t.Group})
+	}
+	return rows
+}
+
+// eachRow visits rows of the store, for a start.
+func (s *Shard) eachRow(start, end []byte, fn func(row, val []byte) error) error {
+	it, err := s.iterate(s.db, start, end)
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		err = fn(it.Key(), it.Value())
+	}
+	if closing := s.finish(it); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// rebuildAgendas puts every listed key of a database on the agenda, to be looked at as soon as may be.
+func (s *Shard) rebuildAgendas() {
+	clear(s.times.agendas)
+	s.times.first = s.times.first[:0]
+	dbs := make(map[uint32]int, len(s.state.spaces))
+	for db := range s.state.spaces {
+		dbs[s.state.spaces[db].id] = db
+	}
+	for k := range s.times.registry {
+		db, ok := dbs[k.space]
+		switch {
+		case !ok:
+			delete(s.times.registry, k)
+		case k.kind == listedKey:
+			s.schedule(db, k.name, 0)
+		}
+	}
+}
+
+// schedule sets when something is to be done about the key.
+func (s *Shard) schedule(db int, key string, dueMs int64) {
+	a := s.times.agendas[agendaKey{db, key}]
+	switch {
+	case a == nil:
+		a = &agenda{db: db, key: key, dueMs: dueMs}
+		s.times.agendas[agendaKey{db, key}] = a
+		heap.Push(&s.times.first, a)
+	case a.dueMs != dueMs:
+		a.dueMs = dueMs
+		heap.Fix(&s.times.first, a.index)
+	default:
+		return
+	}
+	s.times.rouse(dueMs)
+}
+
+func (s *Shard) unschedule(db int, key string) {
+	if a := s.times.agendas[agendaKey{db, key}]; a != nil {
+		heap.Remove(&s.times.first, a.index)
+		delete(s.times.agendas, agendaKey{db, key})
+	}
+}
+
+// rouse wakes the timekeeper if it would sleep past the time.
+func (t *timetable) rouse(ms int64) {
+	if ms >= t.wakeAtMs {
+		return
+	}
+	t.wakeAtMs = ms
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lapse counts leases.
+func (t *timetable) lapse(c lapseChange) {
+	n, ok := t.lapses[c.bucket]
+	if !ok {
+		heap.Push(&t.buckets, c.bucket)
+		t.rouse(bucketEnd(c.bucket))
+	}
+	t.lapses[c.bucket] = n + c.by
+}
+
+// bucketEnd is the time, in ms, at which all leases of the bucket have ended.
+func bucketEnd(bucket int64) int64 { return (bucket+1)<<lapseBucketBits - 1 }
+
+// list adds the rows of the registry that the object gives rise to, unless they are there.
+func (s *Shard) list(o *object) {
+	if o.listed || o.kind == KindNone {
+		return
+	}
+	o.listed = true
+	for _, k := range o.track.rows(s.state.spaces[o.db.n].id, o.key) {
+		if _, ok := s.times.registry[k]; !ok {
+			s.times.listed = append(s.times.listed, k)
+			s.keyBuf = k.append(s.keyBuf[:0])
+			s.set(s.keyBuf, nil)
+		}
+	}
+}
+
+// settleTimes makes the timetable that of what is committed.
+func (s *Shard) settleTimes() {
+	for _, k := range s.times.listed {
+		s.times.registry[k] = struct{}{}
+	}
+	for _, c := range s.times.lapsing {
+		s.times.lapse(c)
+	}
+	if s.wiped {
+		s.rebuildAgendas()
+	}
+}
+
+// settleAgenda notes when something is to be done about an object that a commit has changed.
+func (s *Shard) settleAgenda(o *object) {
+	switch {
+	case o.track.Agenda && o.kind == KindZSet:
+		first, err := s.endOf(o, false)
+		if err != nil {
+			s.schedule(o.db.n, o.key, 0) // whoever does it meets the error
+			return
+		}
+		s.schedule(o.db.n, o.key, DueMs(first.score))
+	case o.track.Agenda:
+		s.unschedule(o.db.n, o.key)
+	case o.track.AuditMs > 0 && o.foreign && s.times.agendas[agendaKey{o.db.n, o.key}] == nil:
+		s.schedule(o.db.n, o.key, s.store.clock.NowMs()+o.track.AuditMs)
+	}
+	o.foreign = false
+}
+
+// lapsed has the tracker act on a lease that was removed since its deadline has passed.
+func (s *Shard) lapsed(o *object) error {
+	tx := s.tx
+	if tx.muted {
+		return nil
+	}
+	tx.muted = true
+	defer func() { tx.muted = false }()
+	return s.store.tracker.Lapsed(DB{tx: tx, n: o.db.n}, []byte(o.key))
+}
+
+// prompt has the tracker do what is due at an agenda that somebody looks at.
+func (s *Shard) prompt(o *object, nowMs int64) error {
+	a := s.times.agendas[agendaKey{o.db.n, o.key}]
+	if a == nil || a.dueMs > nowMs || s.tx.muted {
+		return nil
+	}
+	tx := s.tx
+	tx.muted = true
+	defer func() { tx.muted = false }()
+	_, err := s.store.tracker.Due(DB{tx: tx, n: o.db.n}, s.ordinal, []byte(o.key), promptLimit)
+	return err
+}
+
+// Mute says whether what the transaction does from now on is the tracker's own doing, of which it is not told, and returns what was said before.
+func (tx *Tx) Mute(on bool) (was bool) {
+	was, tx.muted = tx.muted, on
+	return was
+}
+
+// Mute is the transaction's.
+func (d DB) Mute(on bool) (was bool) { return d.tx.Mute(on) }
+
+// Groups visits the groups of the database whose keys are on the shard, in no order.
+func (d DB) Groups(ordinal int, fn func(group string)) error {
+	s, err := d.tx.shard(ordinal)
+	if err != nil {
+		return err
+	}
+	space := s.state.spaces[d.n].id
+	for k := range s.times.registry {
+		if k.space == space && k.kind == listedGroup {
+			fn(k.name)
+		}
+	}
+	return nil
+}
+
+// Fragment is the part of a sorted set that is on the shard.
+func (d DB) Fragment(ordinal int, key []byte) (ZSet, error) {
+	s, o, err := d.at(ordinal, key)
+	if err == nil && o.kind != KindZSet && o.kind != KindNone {
+		err = ErrWrongType
+	}
+	return ZSet{handle{db: d, key: key, kind: KindZSet, s: s, o: o}}, err
+}
+
+// keepTime runs until the store closes.
+func (s *Shard) keepTime() {
+	st := s.store
+	tx := st.NewTx()
+	timer := st.clock.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-st.stop:
+			return
+		case <-s.times.wake:
+		case <-timer.C():
+		}
+		again, err := s.attend(tx)
+		if err != nil {
+			st.logger.Error("what is due was not done, and is tried again", "shard", s.name, "err", err)
+			again = time.Second
+		}
+		timer.Reset(again)
+	}
+}
+
+// attend does one round of what is due and tells after what time the next is.
+func (s *Shard) attend(tx *Tx) (again time.Duration, err error) {
+	err = tx.Repeat(MaskOf(s.ordinal), func() error {
+		if err := s.attendLapses(tx); err != nil {
+			return err
+		}
+		if err := s.attendAgendas(tx); err != nil {
+			return err
+		}
+		s.times.wakeAtMs = s.times.next()
+		wait := max(s.times.wakeAtMs-s.store.clock.NowMs(), 0)
+		again = time.Duration(min(wait, time.Hour.Milliseconds())) * time.Millisecond
+		return nil
+	})
+	return again, err
+}
+
+// next is the earliest time at which something may be due.
+func (t *timetable) next() int64 {
+	next := int64(math.MaxInt64)
+	if len(t.first) > 0 {
+		next = t.first[0].dueMs
+	}
+	t.skipEmpty()
+	if len(t.buckets) > 0 {
+		next = min(next, bucketEnd(t.buckets[0]))
+	}
+	return next
+}
+
+// skipEmpty drops the earliest buckets as long as they have no leases.
+func (t *timetable) skipEmpty() {
+	for len(t.buckets) > 0 && t.lapses[t.buckets[0]] <= 0 {
+		delete(t.lapses, heap.Pop(&t.buckets).(int64))
+	}
+}
+
+// Repeat runs fn under the locks of the shards, and again with those that it turns out to need besides.
+func (tx *Tx) Repeat(shards Mask, fn func() error) error {
+	for try := 1; ; try++ {
+		tx.Begin(shards)
+		err := fn()
+		tx.End()
+		if err != ErrConflict {
+			return err
+		}
+		if shards = tx.Wanted(); try >= maxHandovers {
+			shards = tx.store.All()
+		}
+	}
+}
+
+// attendLapses removes leases whose deadline has passed, which has the tracker act on them.
+func (s *Shard) attendLapses(tx *Tx) error {
+	left := attendLimit
+	for s.times.skipEmpty(); len(s.times.buckets) > 0 && left > 0; s.times.skipEmpty() {
+		bucket := s.times.buckets[0]
+		if bucketEnd(bucket) > tx.nowMs {
+			return nil
+		}
+		n, err := s.attendBucket(tx, bucket, left)
+		if err == nil {
+			err = tx.Commit()
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			s.times.lapses[bucket] = 0 // its rows went with a keyspace
+		}
+		left -= n
+	}
+	return nil
+}
+
+// attendBucket removes up to limit leases of one bucket.
+func (s *Shard) attendBucket(tx *Tx, bucket int64, limit int) (n int, err error) {
+	var due [][]byte
+	start, end := appendLapseKey(nil, bucket<<lapseBucketBits, 0, ""), appendLapseKey(nil, (bucket+1)<<lapseBucketBits, 0, "")
+	it, err := s.iterate(s.db, start, end)
+	if err != nil {
+		return 0, err
+	}
+	for ok := it.First(); ok && len(due) < limit; ok = it.Next() {
+		due = append(due, append([]byte(nil), it.Key()...))
+	}
+	if err := s.finish(it); err != nil {
+		return 0, err
+	}
+	for _, row := range due {
+		at, space, key := splitDeadlineKey(row)
+		o, err := s.lookupIn(tx.nowMs, space, key)
+		if err != nil {
+			return 0, err
+		}
+		if o == nil { // the row of a database that was emptied
+			s.delete(row)
+			s.times.lapsing = append(s.times.lapsing, lapseChange{at >> lapseBucketBits, -1})
+		}
+	}
+	return len(due), nil
+}
+
+// lookupIn is lookup in a keyspace, nil if no database has it.
+func (s *Shard) lookupIn(nowMs int64, space uint32, key []byte) (*object, error) {
+	for db := range s.state.spaces {
+		if s.state.spaces[db].id == space {
+			return s.lookup(nowMs, db, key)
+		}
+	}
+	return nil, nil
+}
+
+// attendAgendas has the tracker do what is due at the agendas, one after the other.
+func (s *Shard) attendAgendas(tx *Tx) error {
+	for range attendLimit {
+		if len(s.times.first) == 0 || s.times.first[0].dueMs > tx.nowMs {
+			return nil
+		}
+		a := s.times.first[0]
+		was := tx.Mute(true)
+		again, err := s.store.tracker.Due(tx.DB(a.db), s.ordinal, []byte(a.key), attendLimit)
+		tx.Mute(was)
+		if err == nil {
+			err = tx.Commit()
+		}
+		if err != nil {
+			return err
+		}
+		if again != 0 {
+			if s.schedule(a.db, a.key, again); again <= tx.nowMs {
+				return nil // others get their turn
+			}
+			continue
+		}
+		if err := s.resettle(tx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resettle looks when the key is due next.
+func (s *Shard) resettle(tx *Tx, a *agenda) error {
+	was := tx.Mute(true)
+	defer tx.Mute(was)
+	o, err := s.lookup(tx.nowMs, a.db, []byte(a.key))
+	if err != nil {
+		return err
+	}
+	if o.track == nil || !o.track.Agenda {
+		s.unschedule(a.db, a.key)
+		return nil
+	}
+	s.settleAgenda(o)
+	return nil
+}
