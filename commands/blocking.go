@@ -28,8 +28,9 @@ type blocking struct {
 	timeout time.Duration // 0: without end
 	try     attempt
 	nothing func(out *resp.Writer) // the reply when the time is up
-	// rivals is for shard.Waiter.SetRivals.
-	rivals string
+	// rivals is for shard.Waiter.SetRivals, element for SetElement.
+	rivals  string
+	element []byte
 }
 
 // errGone is what a try says when its client is gone. Nobody is told.
@@ -81,6 +82,7 @@ func (c *Call) park(b blocking) error {
 	p.reply.SetLimit(c.Out.Limit())
 	p.waiter = shard.NewWaiter(c.db, b.kind, b.keys, p.attempt, ss.conn.Wake)
 	p.waiter.SetRivals(b.rivals)
+	p.waiter.SetElement(b.element)
 	if err := ss.saveScripts(); err != nil {
 		return err
 	}

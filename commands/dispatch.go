@@ -88,7 +88,7 @@ func (ss *session) perform(c *Call) (err error) {
 	}()
 	c.countLookups()
 	mark, began := c.Out.Len(), ss.now
-	if err = c.cmd.Run(c); err != nil && err != errUndo {
+	if err = c.run(); err != nil && err != errUndo {
 		reply, ok := replyTo(err)
 		if !ok {
 			return err
@@ -112,6 +112,17 @@ func (ss *session) perform(c *Call) (err error) {
 		stats.failed.Add(1)
 		ss.server.countError(reply[mark:])
 	}
+	return err
+}
+
+// run calls the handler. What a command on queues does to their keys is no news to them.
+func (c *Call) run() error {
+	if c.tx == nil || c.cmd.Shards == nil {
+		return c.cmd.Run(c)
+	}
+	was := c.tx.Mute(true)
+	err := c.cmd.Run(c)
+	c.tx.Mute(was)
 	return err
 }
 

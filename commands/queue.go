@@ -3,6 +3,7 @@ package commands
 import (
 	"log/slog"
 	"math"
+	"time"
 
 	"codeq/commands/spec"
 	"codeq/config"
@@ -342,20 +343,34 @@ func writeView(out *resp.Writer, view *queue.View) {
 // Q.RESULT id [BLOCK ms]
 func resultCommand(c *Call) error {
 	a := c.args(0)
-	id := a.bytes()
-	tasks, err := c.tasks()
-	if err = a.or(err); err != nil {
+	id, blocks, timeout := a.bytes(), false, time.Duration(0)
+	if a.token("BLOCK") {
+		blocks, timeout = true, waitFor(a.milliseconds(0))
+	}
+	if err := a.done(); err != nil {
 		return err
 	}
-	view, err := tasks.Result(id)
-	switch {
-	case err != nil:
-		return err
-	case view == nil:
-		c.Out.Null()
-	default:
-		writeView(c.Out, view)
+	ss := c.session
+	try := func(out *resp.Writer, db shard.DB, _ []byte) (served bool, err error) {
+		tasks, err := ss.tasksOn(db)
+		if err != nil {
+			return false, err
+		}
+		view, err := tasks.Result(id)
+		if view == nil || err != nil {
+			return false, err
+		}
+		writeView(out, view)
+		return true, nil
 	}
+	b := blocking{kind: shard.KindHash, keys: [][]byte{queue.ResultKey()}, element: id, timeout: timeout, try: try, nothing: replyNull}
+	if blocks {
+		return c.block(b)
+	}
+	if served, err := try(c.Out, c.DB(), nil); served || err != nil {
+		return err
+	}
+	c.Out.Null()
 	return nil
 }
 

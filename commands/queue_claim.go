@@ -2,6 +2,7 @@ package commands
 
 import (
 	"math"
+	"time"
 
 	"codeq/queue"
 	"codeq/resp"
@@ -11,8 +12,14 @@ import (
 // claimCall is a Q.CLAIM with its options.
 type claimCall struct {
 	queue.Claim
-	tenant []byte
-	reply  gathered
+	tenant  []byte
+	block   bool
+	timeout time.Duration
+	reply   gathered
+
+	// Of a call that waits: the queues of the claim, and the shard of each.
+	queues []queue.Name
+	shards []int
 }
 
 // parseClaim takes the arguments of Q.CLAIM.
@@ -26,6 +33,8 @@ func parseClaim(a *arguments) *claimCall {
 			call.Count = int(a.between(1, math.MaxInt32, resp.ErrPositive("COUNT")))
 		case a.token("LEASE"):
 			call.LeaseMs = a.milliseconds(1)
+		case a.token("BLOCK"):
+			call.block, call.timeout = true, waitFor(a.milliseconds(0))
 		case a.token("COMMANDS"):
 			for _, command := range a.take(int(a.between(1, math.MaxInt32, resp.ErrPositive("n")))) {
 				call.Queues = append(call.Queues, queue.Name{Command: command})
@@ -67,7 +76,7 @@ func claimShards(ss *session, args [][]byte) (mask shard.Mask, err error) {
 	return mask, nil
 }
 
-// Q.CLAIM worker [TENANT tenant] [COUNT count] [LEASE ms] COMMANDS n command [command ...]
+// Q.CLAIM worker [TENANT tenant] [COUNT count] [LEASE ms] [BLOCK ms] COMMANDS n command [command ...]
 func claimCommand(c *Call) error {
 	a := c.args(0)
 	call := parseClaim(a)
@@ -77,22 +86,64 @@ func claimCommand(c *Call) error {
 	if err := call.Validate(); err != nil {
 		return err
 	}
-	tasks, err := c.tasks()
-	if err != nil {
+	served, err := call.claim(c.session, c.Out, c.DB())
+	switch {
+	case err != nil || served:
 		return err
+	case !call.block || c.script || c.exec:
+		c.Out.NullArray()
+		return nil
 	}
-	call.reply.elements.SetProto(c.Out.Proto())
+	return call.wait(c)
+}
+
+// claim takes what there is, and replies with it.
+func (call *claimCall) claim(ss *session, out *resp.Writer, db shard.DB) (served bool, err error) {
+	tasks, err := ss.tasksOn(db)
+	if err != nil {
+		return false, err
+	}
+	call.reply.n = 0
+	call.reply.elements.Reset()
+	call.reply.elements.SetProto(out.Proto())
 	n, err := tasks.Claim(&call.Claim, func(v *queue.View) {
 		call.reply.n++
 		writeView(&call.reply.elements, v)
 	})
-	switch {
-	case err != nil:
-		return err
-	case n == 0:
-		c.Out.NullArray()
-	default:
-		call.reply.reply(c.Out)
+	if n == 0 || err != nil {
+		return false, err
 	}
-	return nil
+	call.reply.reply(out)
+	return true, nil
+}
+
+// wait parks the session until there is something in one of the queues. Whoever puts it there holds the shard of that queue, and
+// perhaps others: of all queues on these the tasks of the highest priority are taken.
+func (call *claimCall) wait(c *Call) error {
+	ss, db := c.session, c.db
+	b := blocking{kind: shard.KindGroup, timeout: call.timeout, nothing: replyNullArray}
+	call.queues = call.Queues
+	for _, name := range call.queues {
+		group, err := ss.server.queues.Group(db, name)
+		if err != nil {
+			return err
+		}
+		n, err := ss.server.queues.Shard(db, name)
+		if err != nil {
+			return err
+		}
+		b.keys, call.shards = append(b.keys, group), append(call.shards, n)
+	}
+	b.try = func(out *resp.Writer, db shard.DB, _ []byte) (served bool, err error) {
+		call.Queues = make([]queue.Name, 0, len(call.queues))
+		for i, name := range call.queues {
+			if db.Holds(call.shards[i]) {
+				call.Queues = append(call.Queues, name)
+			}
+		}
+		was := db.Mute(true)
+		defer db.Mute(was)
+		return call.claim(ss, out, db)
+	}
+	return c.park(b)
 }

@@ -118,6 +118,18 @@ func (q *Queues) Shard(db int, name Name) (int, error) {
 	return route.Shard, route.Err
 }
 
+// Group is the key that those wait at who wait for something to claim in the queue.
+func (q *Queues) Group(db int, name Name) ([]byte, error) {
+	t := q.NewTx()
+	if err := t.locateIn(db, name); err != nil {
+		return nil, err
+	}
+	return t.place(supplier.InProgress), nil
+}
+
+// ResultKey is the key where results are, each under its task's id.
+func ResultKey() []byte { return []byte(resultsKey) }
+
 // Home is the shard of a task's own rows.
 func (q *Queues) Home(db int, id []byte) int {
 	var room [128]byte
@@ -180,27 +192,33 @@ type location struct {
 
 // locate makes the queue that t works on the one with the name, which is valid.
 func (t *Tx) locate(name Name) (*location, error) {
+	err := t.locateIn(t.db.Number(), name)
+	return &t.queue, err
+}
+
+// locateIn is locate for any database.
+func (t *Tx) locateIn(db int, name Name) error {
 	l := &t.queue
-	if len(l.base) > 0 && l.db == t.db.Number() && bytes.Equal(l.command, name.Command) && bytes.Equal(l.tenant, name.Tenant) {
-		return l, nil
+	if len(l.base) > 0 && l.db == db && bytes.Equal(l.command, name.Command) && bytes.Equal(l.tenant, name.Tenant) {
+		return nil
 	}
 	l.base = l.base[:0] // so that a failure leaves nothing behind
-	l.db = t.db.Number()
+	l.db = db
 	l.command, l.tenant = append(l.command[:0], name.Command...), append(l.tenant[:0], name.Tenant...)
 	router := t.queues.router
 	base := inProgressKey(t.key[:0], name, nil)
-	route := router.Route(l.db, base)
+	route := router.Route(db, base)
 	if route.Err != nil {
-		return nil, route.Err
+		return route.Err
 	}
 	// Queues of a named shard have its name in their keys; not so in a database that is pinned, where all keys are.
-	if topology := router.Topology(); route.Shard >= topology.Default && router.Route(l.db, []byte(tasksKey)).Kind == supplier.Partitioned {
+	if topology := router.Topology(); route.Shard >= topology.Default && router.Route(db, []byte(tasksKey)).Kind == supplier.Partitioned {
 		base = inProgressKey(base[:0], name, []byte(topology.Name(route.Shard)))
 	}
 	t.key = base[:0]
 	l.shard = route.Shard
 	l.base = append(l.base, base[:len(base)-len(supplier.InProgress.String())]...)
-	return l, nil
+	return nil
 }
 
 // place is the key of a place of the queue that t works on. It is valid until the next one is asked for.

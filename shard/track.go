@@ -412,6 +412,9 @@ func (tx *Tx) Mute(on bool) (was bool) {
 // Mute is the transaction's.
 func (d DB) Mute(on bool) (was bool) { return d.tx.Mute(on) }
 
+// Holds tells whether the transaction holds the shard's lock.
+func (d DB) Holds(ordinal int) bool { return d.tx.locked.Has(ordinal) }
+
 // Groups visits the groups of the database whose keys are on the shard, in no order.
 func (d DB) Groups(ordinal int, fn func(group string)) error {
 	s, err := d.tx.shard(ordinal)
