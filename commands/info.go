@@ -43,6 +43,7 @@ func sections() []section {
 		{title: "Latencystats", write: infoLatencyStats, extra: true},
 		{title: "Cluster", write: infoCluster},
 		{title: "Keyspace", write: infoKeyspace},
+		{title: "Queues", write: infoQueues},
 	}
 }
 

@@ -47,7 +47,11 @@ func TestClaimWaits(t *testing.T) {
 			c.send(`hset codeq:tasks script {"id":"script","command":"mail","payload":"p","status":"PENDING"}`,
 				"eval return%20redis.call('lpush','codeq:q:mail:pending:4','script') 0")
 		}},
-		{"short", func() { s.clock.Advance(120 * time.Second); c.eventually(":0", "exists codeq:lease:short"); s.clock.Advance(time.Hour) }},
+		{"short", func() {
+			s.clock.Advance(120 * time.Second)
+			c.eventually(":0", "exists codeq:lease:short")
+			s.clock.Advance(time.Hour)
+		}},
 	} {
 		first, second := dial(), dial()
 		first.send("q.claim a block 0 commands 2 sms mail")

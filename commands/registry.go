@@ -14,7 +14,7 @@ func families() []Command {
 		stringCommands(), keyCommands(), dumpCommands(), copyCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(), zsetCommands(),
 		transactionCommands(), scriptCommands(), functionCommands(), sortCommands(), streamCommands(),
 		bitmapCommands(), hyperLogLogCommands(), geoCommands(), zsetAlgebraCommands(), hashRandomCommands(), lcsCommands(),
-		connectionCommands(), queueCommands(), serverCommands(), configCommands(), introspectionCommands(),
+		connectionCommands(), queueCommands(), queueAdminCommands(), serverCommands(), configCommands(), introspectionCommands(),
 		objectCommands(), memoryCommands(), debugCommands(), slowLogCommands(), latencyCommands(), aclCommands(),
 		pubSubCommands(), monitorCommands(), clientPauseCommands(), clientReplyCommands(),
 		replicationCommands(), clusterCommands(), persistenceCommands(), moduleCommands(),

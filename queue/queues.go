@@ -29,7 +29,6 @@ const (
 	NotFound      Code = "NOTFOUND"
 	NotOwner      Code = "NOTOWNER"
 	NotInProgress Code = "NOTINPROGRESS"
-	OnPause       Code = "PAUSED"
 	Quota         Code = "QUOTA"
 	Invalid       Code = "ERR"
 )
@@ -212,7 +211,7 @@ func (t *Tx) locateIn(db int, name Name) error {
 		return route.Err
 	}
 	// Queues of a named shard have its name in their keys; not so in a database that is pinned, where all keys are.
-	if topology := router.Topology(); route.Shard >= topology.Default && router.Route(db, []byte(tasksKey)).Kind == supplier.Partitioned {
+	if topology := router.Topology(); route.Shard >= topology.Default && !t.queues.pinned(db) {
 		base = inProgressKey(base[:0], name, []byte(topology.Name(route.Shard)))
 	}
 	t.key = base[:0]

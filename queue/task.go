@@ -210,3 +210,13 @@ func (t *Tx) keep(id []byte, policy *Policy, exactly bool) error {
 
 // policy is what is set for the queue that t works on.
 func (t *Tx) policy() *Policy { return t.queues.policies().For(Name{t.queue.command, t.queue.tenant}) }
+
+// time is a field that is a time, in unix ms.
+func (k *task) time(f field) (ms int64, ok bool) {
+	text, err := k.string(f)
+	if err != nil {
+		return 0, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(text))
+	return at.UnixMilli(), err == nil
+}

@@ -483,6 +483,7 @@ const (
 	ErrQueueTime       Error = "ERR the time is out of range: give milliseconds, not negative, and above zero for a lease or a window"
 	ErrQueuePriority   Error = "ERR the priority is out of range: give 0 to 9, the highest of which is claimed first"
 	ErrQueueManyWithID Error = "ERR ID names one task: enqueue tasks with ids of your own one by one"
+	ErrQueuePlace      Error = "ERR there is no such state: use PENDING, DELAYED, INPROG or DLQ"
 	ErrQueueEmptyError Error = "ERR the error is empty: tell what went wrong, or leave ERROR out"
 )
 

@@ -89,3 +89,35 @@ func (st *Store) Save() error {
 // SaveSoon has the trimmer call Save, and then done with its error, unless the store is closed before. It is called again only
 // when that has happened.
 func (st *Store) SaveSoon(done func(error)) { st.saves <- done }
+
+// ShardStats is what is known of one shard.
+type ShardStats struct {
+	Name string
+	// Answered tells whether the transaction holds the shard. Without that nothing else is known but its size.
+	Answered  bool
+	Keys      int64
+	Groups    int64 // that are tracked
+	Leases    int64
+	DiskBytes int64
+}
+
+// ShardStats describes one shard.
+func (tx *Tx) ShardStats(ordinal int) ShardStats {
+	s := tx.store.shards[ordinal]
+	st := ShardStats{Name: s.name, Answered: tx.locked.Has(ordinal), DiskBytes: int64(s.db.Metrics().DiskSpaceUsage())}
+	if !st.Answered {
+		return st
+	}
+	for i := range s.state.spaces {
+		st.Keys += s.state.spaces[i].keys
+	}
+	for k := range s.times.registry {
+		if k.kind == listedGroup {
+			st.Groups++
+		}
+	}
+	for _, n := range s.times.lapses {
+		st.Leases += int64(n)
+	}
+	return st
+}

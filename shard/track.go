@@ -333,9 +333,10 @@ func (t *timetable) lapse(c lapseChange) {
 // bucketEnd is the time, in ms, at which all leases of the bucket have ended.
 func bucketEnd(bucket int64) int64 { return (bucket+1)<<lapseBucketBits - 1 }
 
-// list adds the rows of the registry that the object gives rise to, unless they are there.
+// list adds the rows of the registry that a changed object gives rise to, unless they are there. It may have come and gone
+// within the transaction.
 func (s *Shard) list(o *object) {
-	if o.listed || o.kind == KindNone {
+	if o.listed {
 		return
 	}
 	o.listed = true
@@ -414,6 +415,20 @@ func (d DB) Mute(on bool) (was bool) { return d.tx.Mute(on) }
 
 // Holds tells whether the transaction holds the shard's lock.
 func (d DB) Holds(ordinal int) bool { return d.tx.locked.Has(ordinal) }
+
+// TryHold tells whether the transaction holds the shard's lock, after taking it if nobody has it.
+func (d DB) TryHold(ordinal int) bool {
+	tx := d.tx
+	s := tx.store.shards[ordinal]
+	if tx.locked.Has(ordinal) {
+		return true
+	}
+	if !s.mu.TryLock() {
+		return false
+	}
+	tx.hold(s)
+	return true
+}
 
 // Groups visits the groups of the database whose keys are on the shard, in no order.
 func (d DB) Groups(ordinal int, fn func(group string)) error {

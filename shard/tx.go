@@ -3,6 +3,8 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 )
 
 // ErrConflict is returned by any operation of a transaction that reaches a shard which it does not hold and
@@ -57,6 +59,68 @@ func (tx *Tx) Begin(shards Mask) {
 	tx.nowMs = tx.store.clock.NowMs()
 }
 
+// BeginWithin is Begin for those who would rather know little than wait: it locks what it can within the time, and tells
+// which shards these are.
+func (tx *Tx) BeginWithin(shards Mask, patience time.Duration) Mask {
+	timer := tx.store.clock.NewTimer(patience)
+	defer timer.Stop()
+	late := false
+	for n := shards.next(0); n >= 0; n = shards.next(n + 1) {
+		s := tx.store.shards[n]
+		if !s.mu.TryLock() && (late || !s.lockBefore(timer.C(), &late)) {
+			continue
+		}
+		tx.hold(s)
+	}
+	tx.muted = false
+	tx.nowMs = tx.store.clock.NowMs()
+	return tx.locked
+}
+
+// maxProbes bounds the goroutines that wait for a shard that hangs.
+const maxProbes = 16
+
+// lockBefore locks the shard unless the time comes first, and then sets late.
+func (s *Shard) lockBefore(time <-chan time.Time, late *bool) bool {
+	if s.probes.Add(1) > maxProbes {
+		s.probes.Add(-1)
+		return false
+	}
+	const waiting, locked, gone = 0, 1, 2
+	var state atomic.Int32
+	done := make(chan struct{})
+	go func() { // ends when it gets the lock
+		s.mu.Lock()
+		s.probes.Add(-1)
+		if !state.CompareAndSwap(waiting, locked) {
+			s.mu.Unlock()
+			return
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time:
+		*late = true
+		if state.CompareAndSwap(waiting, gone) {
+			return false
+		}
+		<-done
+		return true
+	}
+}
+
+// Hold calls fn when the transaction holds the shards besides those that it held before. It can fail with ErrConflict.
+func (tx *Tx) Hold(shards Mask, fn func() error) error {
+	for n := shards.next(0); n >= 0; n = shards.next(n + 1) {
+		if _, err := tx.shard(n); err != nil {
+			return err
+		}
+	}
+	return fn()
+}
+
 // Locked is the set of shards that the transaction holds.
 func (tx *Tx) Locked() Mask { return tx.locked }
 
@@ -71,15 +135,19 @@ func (tx *Tx) shard(ordinal int) (*Shard, error) {
 	}
 	if ordinal > tx.top {
 		s.mu.Lock()
-		tx.top = ordinal
 	} else if !s.mu.TryLock() {
 		tx.wanted = tx.locked
 		tx.wanted.Add(ordinal)
 		return nil, ErrConflict
 	}
-	s.tx = tx
-	tx.locked.Add(ordinal)
+	tx.hold(s)
 	return s, nil
+}
+
+// hold notes that the shard's lock was taken.
+func (tx *Tx) hold(s *Shard) {
+	s.tx, tx.top = tx, max(tx.top, s.ordinal)
+	tx.locked.Add(s.ordinal)
 }
 
 // Commit makes everything that the transaction changed since Begin or the last Commit visible and hands it to

@@ -1,0 +1,192 @@
+package commands
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"codeq/shard"
+	"codeq/supplier"
+)
+
+// stats is the reply of Q.STATS in RESP2.
+func stats(command, tenant, byPriority, ready, rest, shardName string) string {
+	w := strings.Fields(rest)
+	return "*22 " + strings.TrimPrefix(flat("command "+command+" tenant"), "*3 ") + bulkOf(tenant) + " $5 ready :" + ready +
+		" $15 readyByPriority *10 " + byPriority + " $7 delayed :" + w[0] + " $10 inProgress :" + w[1] + " $3 dlq :" + w[2] +
+		" $13 oldestReadyMs :" + w[3] + " $6 paused :" + w[4] + " $8 complete :" + w[5] + " $6 shards *1" + bulkOf(shardName)
+}
+
+func bulkOf(s string) string {
+	if s == "" {
+		return " $0 "
+	}
+	return strings.TrimPrefix(flat(s), "*1")
+}
+
+// shardOf names the shard of a queue.
+func (s *testServer) shardOf(base string) string {
+	return s.router.Topology().Name(s.router.Route(0, []byte(base+":inprog")).Shard)
+}
+
+func TestStats(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.want(stats("none", "", ":0 :0 :0 :0 :0 :0 :0 :0 :0 :0", "0", "0 0 0 0 0 1", s.shardOf("codeq:q:none")), "q.stats NONE")
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2 priority 9", "q.enqueue a p id 3 priority 9 delay 9999", "q.enqueue a p id 4 maxattempts 1 priority 5",
+		"q.enqueue a p id 5 priority 5", "q.claim w count 2 commands 1 a", "q.nack w 4", "q.pause a")
+	s.clock.Advance(1500 * time.Millisecond)
+	c.want(stats("a", "", ":1 :0 :0 :0 :0 :1 :0 :0 :0 :0", "2", "1 1 1 1500 1 1", s.shardOf("codeq:q:a")), "q.stats A")
+	if got := c.send("info queues"); !strings.Contains(got, "# Queues queues:1 queues_paused:1 tasks_ready:2 tasks_delayed:1 tasks_in_progress:1 tasks_dead:1 oldest_ready_ms:1500") {
+		t.Error(got)
+	}
+}
+
+// TestStatsWhileAShardHangs: what can't be learnt in time is left out, and said to be.
+func TestStatsWhileAShardHangs(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p", "q.enqueue b p", "q.enqueue c p", "q.enqueue d p", "q.enqueue e p")
+	hung := s.router.Route(0, []byte("codeq:q:a:inprog")).Shard
+	tx := s.store.NewTx()
+	tx.Begin(shard.MaskOf(hung))
+	answers := func(line string) string {
+		got := make(chan string)
+		go func() { got <- c.send(line) }() // ends with the reply
+		for {
+			select {
+			case reply := <-got:
+				return reply
+			default:
+				s.clock.Advance(10 * time.Millisecond)
+			}
+		}
+	}
+	c.want("*-1", "q.claim w commands 1 none") // a shard that answers
+	if got := answers("q.stats a"); !strings.Contains(got, "$8 complete :0") {
+		t.Error(got)
+	}
+	if got := answers("q.shards"); strings.Count(got, "$5 state $4 busy") != 1 || strings.Count(got, "$5 state $2 ok") != testShards-1 {
+		t.Error(got)
+	}
+	answers("q.queues")
+	tx.End()
+	if got := c.send("q.queues"); strings.Count(got, "$8 complete :1") != 5 {
+		t.Error(got)
+	}
+}
+
+func TestQueuesAreListed(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.enqueue B p tenant t:u id 2", "lpush codeq:q:raw:pending:3 x", "sadd codeq:q:{tag:t}:dlq x",
+		"q.claim w commands 1 a", "q.submit w 1", "set codeq:q:odd x", "lpush codeq:q:gone:pending:0 x", "lpop codeq:q:gone:pending:0")
+	all := c.send("q.queues")
+	for _, name := range []string{"a $6 tenant $0", "b $6 tenant $3 t:u", "raw $6 tenant $0", "tag $6 tenant $1 t", "gone $6 tenant $0"} {
+		if !strings.Contains(all, name) {
+			t.Errorf("%s is not in %s", name, all)
+		}
+	}
+	if n := strings.Count(all, "$7 command"); n != 5 {
+		t.Errorf("%d queues in %s", n, all)
+	}
+	if got := c.send("q.queues match b:*"); strings.Count(got, "$7 command") != 1 {
+		t.Error(got)
+	}
+	seen, cursor := 0, "0"
+	for range 10 {
+		got := c.send("q.queues count 2 cursor " + cursor)
+		seen += strings.Count(got, "$7 command")
+		if cursor = strings.Fields(got)[2]; cursor == "0" {
+			break
+		}
+	}
+	if seen != 5 {
+		t.Errorf("%d queues by cursor", seen)
+	}
+	c.want("+OK", "flushall")
+	c.want("*2 $1 0 *0", "q.queues")
+}
+
+func TestPeek(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2", "q.enqueue a p id 3", "q.enqueue a p id 4 priority 5", "q.enqueue a p id 5 delay 2000",
+		"q.enqueue a p id 6 delay 1000", "q.enqueue b p id 7 maxattempts 1", "q.claim w commands 1 b", "lpush codeq:q:a:pending:0 none")
+	for line, want := range map[string]string{
+		"q.peek a": "4 1 2 3", "q.peek a offset 1 count 2": "1 2", "q.peek a offset 3 count 9": "3", "q.peek a offset 9": "",
+		"q.peek a state delayed": "6 5", "q.peek a state DELAYED offset 1": "5", "q.peek b state inprog": "7", "q.peek b state dlq": "",
+	} {
+		var ids []string
+		for _, part := range strings.Split(c.send(line), "$2 id $1 ")[1:] {
+			ids = append(ids, part[:1])
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%s shows %q, want %q", line, got, want)
+		}
+	}
+	c.want(":4 :2 :1", "llen codeq:q:a:pending:0", "zcard codeq:q:a:delayed", "scard codeq:q:b:inprog")
+	c.want("-ERR there is no such state: use PENDING, DELAYED, INPROG or DLQ", "q.peek a state done")
+}
+
+func TestRequeue(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	for _, id := range []string{"1", "2", "3", "4"} {
+		c.send("q.enqueue a p id "+id+" maxattempts 1 priority 2", "q.claim w commands 1 a", "q.nack w "+id+" reason x")
+	}
+	c.want(":2", "q.requeue a ids 3 2 9 3")
+	c.want("*2 $1 3 $1 2", "lrange codeq:q:a:pending:2 0 -1")
+	c.want(flat("id 2 command a payload p priority :2 status PENDING lastKnownLocation PENDING_LIST maxAttempts :1 createdAt "+testNow+
+		" updatedAt "+testNow+" attempts :0"), "q.get 2")
+	c.want(":1 :1 :0", "q.requeue a count 1", "q.requeue a", "q.requeue a")
+	c.want(":4 :0", "llen codeq:q:a:pending:2", "scard codeq:q:a:dlq")
+	c.want("-ERR syntax error", "q.requeue a count 1 ids 1 1")
+}
+
+func TestPurge(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2 priority 7", "q.enqueue a p id 3 delay 1000", "q.enqueue a p id 4 priority 9", "q.claim w commands 1 a")
+	c.want(":2 :1 :1 :0", "q.purge a state pending", "q.purge a state delayed", "q.purge a state inprog", "q.purge a state dlq")
+	c.want(":0 *0", "dbsize", "keys *")
+	c.want("-ERR syntax error", "q.purge a tenant t")
+}
+
+func TestPausedQueue(t *testing.T) {
+	s := startQueues(t)
+	dial := s.listen()
+	c := s.client()
+	c.want("+OK +OK", "q.pause a", "q.pause a tenant t")
+	c.send("q.enqueue a p id 1")
+	c.want("*-1", "q.claim w commands 1 a")
+	w := dial()
+	w.send("q.claim w block 0 commands 1 a")
+	s.untilBlocked(1)
+	c.send("q.enqueue a p id 2")
+	c.want(":2", "llen codeq:q:a:pending:0")
+	c.want("+OK", "q.resume a")
+	w.expectTask("1")
+	c.want(":1", "exists codeq:q:a:t:paused")
+}
+
+func TestCleanup(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2", "q.enqueue a p id 3", "q.claim w count 2 commands 1 a", "q.submit w 1", "q.submit w 2")
+	c.want(":0 :1 :1 :0", "q.cleanup", "q.cleanup before 1767409445000 count 1", "q.cleanup before 1867409445000", "q.cleanup before 1867409445000")
+	c.want(":1 :1", "hlen codeq:tasks", "zcard codeq:tasks:ttl")
+}
+
+func TestRouteAndShards(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.want(flat("shard "+s.shardOf("codeq:q:a:t")+" key codeq:q:a:t:inprog why the%20supplier%20puts%20the%20queue%20there"), "q.route A tenant t")
+	id := supplier.NewID(2, [16]byte{})
+	c.want(flat("shard default-2 key codeq:lease:"+id+" why the%20id%20was%20made%20for%20the%20shard"), "q.route a id "+id)
+	c.send("q.enqueue a p", "q.claim w commands 1 a")
+	if got := c.send("q.shards"); !strings.HasPrefix(got, "*4 *12 $4 name $9 default-0 $5 state $2 ok $9 sizeBytes :") ||
+		strings.Count(got, "$6 queues :1 $6 leases :1") != 1 {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,279 @@
+package queue
+
+import (
+	"bytes"
+	"math"
+
+	"codeq/shard"
+	"codeq/supplier"
+)
+
+// Place is a place where tasks of a queue wait.
+type Place = supplier.State
+
+// ids lists the tasks of a place of the queue that t works on, from an offset on, in the order in which they will be claimed or become
+// pending; in a set they have none.
+func (t *Tx) ids(place Place, offset, count int64) (ids [][]byte, err error) {
+	take := func(id []byte) bool {
+		if offset > 0 {
+			offset--
+			return true
+		}
+		if count > 0 {
+			ids = append(ids, bytes.Clone(id))
+		}
+		count--
+		return count > 0
+	}
+	switch place {
+	case supplier.Delayed:
+		delayed, err := t.db.ZSet(t.place(place))
+		if err != nil {
+			return nil, err
+		}
+		last := min(offset, math.MaxInt64-count) + count - 1
+		err = delayed.RangeByRank(offset, last, false, func(id []byte, _ float64) bool {
+			ids = append(ids, bytes.Clone(id))
+			return true
+		})
+		return ids, err
+	case supplier.InProgress, supplier.DLQ:
+		set, err := t.db.SetOf(t.place(place))
+		if err != nil {
+			return nil, err
+		}
+		return ids, set.Each(take)
+	case supplier.Pending, supplier.Paused:
+	}
+	for priority := supplier.MaxPriority; priority >= 0 && count > 0; priority-- {
+		list, err := t.db.List(t.pending(priority))
+		if err != nil {
+			return nil, err
+		}
+		n, err := list.Len()
+		if err != nil {
+			return nil, err
+		}
+		skip := min(offset, n)
+		if offset -= skip; skip == n {
+			continue
+		}
+		if ids, err = lastOf(list, n, skip, min(count, n-skip), ids); err != nil {
+			return nil, err
+		}
+		count -= min(count, n-skip)
+	}
+	return ids, nil
+}
+
+// lastOf appends the count elements of a list that stand before the last skip ones of n, the last one first.
+func lastOf(list shard.List, n, skip, count int64, ids [][]byte) ([][]byte, error) {
+	from := len(ids)
+	err := list.Range(n-skip-count, n-skip-1, func(id []byte) { ids = append(ids, bytes.Clone(id)) })
+	for i, j := from, len(ids)-1; i < j; i, j = i+1, j-1 {
+		ids[i], ids[j] = ids[j], ids[i]
+	}
+	return ids, err
+}
+
+// Peek calls fn with tasks of a place, which it may not keep.
+func (t *Tx) Peek(name Name, place Place, offset, count int64, fn func(*View)) error {
+	if _, err := t.locate(name); err != nil {
+		return err
+	}
+	ids, err := t.ids(place, offset, count)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		found, err := t.load(id)
+		if isUnusable(err) || err == nil && !found {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.view.read(t.task.text, true); err != nil {
+			return err
+		}
+		fn(&t.view)
+	}
+	return nil
+}
+
+// Requeue makes dead tasks of the queue pending again, with no attempt counted: those that are named, or up to count.
+// It tells how many they were.
+func (t *Tx) Requeue(name Name, named [][]byte, count int64) (n int64, err error) {
+	if _, err := t.locate(name); err != nil {
+		return 0, err
+	}
+	if named == nil {
+		if named, err = t.ids(supplier.DLQ, 0, count); err != nil {
+			return 0, err
+		}
+	}
+	dlq, err := t.db.SetOf(t.place(supplier.DLQ))
+	if err != nil {
+		return 0, err
+	}
+	for priority := range supplier.MaxPriority + 1 {
+		if _, err := t.db.List(t.pending(priority)); err != nil {
+			return 0, err
+		}
+	}
+	for _, id := range named {
+		dead, err := dlq.Has(id)
+		if err != nil {
+			return n, err
+		}
+		if !dead {
+			continue
+		}
+		again, err := t.revive(dlq, id)
+		if err != nil {
+			return n, err
+		}
+		if again {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// revive makes one dead task pending. One whose JSON can't be used stays where it is.
+func (t *Tx) revive(dlq shard.Set, id []byte) (bool, error) {
+	found, err := t.load(id)
+	if isUnusable(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if _, err := dlq.Remove(id); err != nil || !found {
+		return false, err
+	}
+	k := &t.task
+	pending, err := t.db.List(t.pending(k.priority))
+	if err != nil {
+		return false, err
+	}
+	if err := pending.Push(shard.Head, id); err != nil {
+		return false, err
+	}
+	k.become(statusPending, atPending)
+	k.release()
+	k.remove(fieldError)
+	k.setInt(fieldAttempts, 0)
+	return true, t.change(t.policy(), false)
+}
+
+// Purge removes all tasks of a place, with all that belongs to them, and tells how many they were.
+func (t *Tx) Purge(name Name, place Place) (n int64, err error) {
+	if _, err := t.locate(name); err != nil {
+		return 0, err
+	}
+	ids, err := t.ids(place, 0, math.MaxInt64)
+	if err != nil {
+		return 0, err
+	}
+	if err := t.empty(place); err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		if err := t.forget(id); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(ids)), nil
+}
+
+// empty deletes the keys of a place.
+func (t *Tx) empty(place Place) error {
+	if place != supplier.Pending {
+		_, err := t.db.Delete(t.place(place))
+		return err
+	}
+	for priority := range supplier.MaxPriority + 1 {
+		if _, err := t.db.Delete(t.pending(priority)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetPaused pauses or resumes the queue.
+func (t *Tx) SetPaused(name Name, paused bool) error {
+	if _, err := t.locate(name); err != nil {
+		return err
+	}
+	if !paused {
+		_, err := t.db.Delete(t.place(supplier.Paused))
+		return err
+	}
+	return t.db.Set(t.place(supplier.Paused), []byte("1"), 0)
+}
+
+// Cleanup removes up to count tasks that have ended and whose retention is over by untilMs, and tells how many.
+func (t *Tx) Cleanup(untilMs int64, count int) (n int64, err error) {
+	for ordinal := range t.queues.router.Topology().Count() {
+		agenda, err := t.db.Fragment(ordinal, []byte(ttlKey))
+		if err != nil {
+			return n, err
+		}
+		ids, _, err := first(agenda, untilMs, count-int(n))
+		if err != nil {
+			return n, err
+		}
+		for _, id := range ids {
+			removed, err := t.retireOne(id)
+			if err != nil {
+				return n, err
+			}
+			if removed {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// Route says where something lives, and why.
+type Route struct {
+	Shard string
+	Key   string // of the queue's claimed tasks, or of the task's lease
+	Why   string
+}
+
+// RouteQueue tells where a queue is.
+func (q *Queues) RouteQueue(db int, name Name) (Route, error) {
+	key, err := q.Group(db, name)
+	if err != nil {
+		return Route{}, err
+	}
+	n, err := q.Shard(db, name)
+	if err != nil {
+		return Route{}, err
+	}
+	why := "the supplier puts the queue there"
+	if q.pinned(db) {
+		why = "the database is pinned to the shard"
+	}
+	return Route{q.router.Topology().Name(n), string(key), why}, nil
+}
+
+// RouteTask tells where a task's own rows are.
+func (q *Queues) RouteTask(db int, id []byte) Route {
+	why := "the id is hashed over the default group"
+	if ordinal, ok := supplier.ParseID(id); ok && ordinal < q.router.Topology().Count() {
+		why = "the id was made for the shard"
+	}
+	if q.pinned(db) {
+		why = "the database is pinned to the shard"
+	}
+	return Route{q.router.Topology().Name(q.Home(db, id)), leasePrefix + string(id), why}
+}
+
+// pinned tells whether the database has all its keys on one shard.
+func (q *Queues) pinned(db int) bool {
+	return q.router.Route(db, []byte(tasksKey)).Kind != supplier.Partitioned
+}
