@@ -34,6 +34,8 @@ type client struct {
 	limit time.Duration
 	// noKill says why the client does not get over a crash of its server; it is not killed then.
 	noKill string
+	// noRedisKill says why the client does not get over a crash of Redis, though of codeq; Redis is not killed then.
+	noRedisKill string
 	// slowRecovery says why the client takes too long to get over a crash for -short; it is not killed then.
 	slowRecovery string
 	// repeats says why this client may finish a task twice after a crash of its server. Without it once is once.
@@ -77,6 +79,9 @@ func test(t *testing.T, c client) {
 	t.Parallel()
 	for _, s := range scenes(c.noKill == "" && !(testing.Short() && c.slowRecovery != "")) {
 		if !peer.Targeted(*targetsFlag, s.opts.Kind) {
+			continue
+		}
+		if s.kill && s.opts.Kind == peer.Redis && c.noRedisKill != "" {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {

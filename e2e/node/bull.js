@@ -21,16 +21,9 @@ function jobOf(task) {
   };
 }
 
-// Redis that loads its data says LOADING to a client that comes back, of which bull's consumers may stop for good. They
-// get a successor then. codeq does not answer before it has everything.
-let loading = false;
-
 function open() {
   const queue = new Queue(queueName, { redis: { host: env.host, port: env.port, maxRetriesPerRequest: null }, settings });
-  queue.on('error', (err) => {
-    log('queue:', err.message);
-    loading ||= /LOADING/.test(err.message);
-  });
+  queue.on('error', (err) => log('queue:', err.message));
   return queue;
 }
 
@@ -49,11 +42,6 @@ main(async () => {
     (task) => { const { data, opts } = jobOf(task); return queue.add(data, opts); },
     (lot) => queue.addBulk(lot.map(jobOf)));
   const counts = await until('all jobs settled', async () => {
-    if (loading) {
-      loading = false;
-      ledger.note('a consumer more, since the server said LOADING');
-      consumers.push(consume(open()));
-    }
     const now = await queue.getJobCounts();
     return now.completed === tasks.length - dying && now.failed === dying && now;
   }, 120_000);
