@@ -169,22 +169,23 @@ func TestNamedShardsSortedSet(t *testing.T) {
 	s := startNamed(t, vfs.NewMem())
 	c := s.client()
 	ids := namedIDs(t, s.router)
+	const later = 4_000_000_000 // seconds; what is past retention would be removed
 	for i := range ids {
 		at := i * 5 % len(ids) // so that neighbours are on different shards
-		c.want(":1", fmt.Sprintf("ZADD codeq:tasks:ttl %d %s", at, ids[at]))
+		c.want(":1", fmt.Sprintf("ZADD codeq:tasks:ttl %d %s", later+at, ids[at]))
 	}
 	n := len(ids)
 	backwards := slices.Clone(ids)
 	slices.Reverse(backwards)
 	c.want(bulks(ids...), "ZRANGE codeq:tasks:ttl 0 -1")
 	c.want(bulks(backwards...), "ZREVRANGE codeq:tasks:ttl 0 -1")
-	c.want(bulks(ids[3:8]...), "ZRANGEBYSCORE codeq:tasks:ttl 3 (8")
+	c.want(bulks(ids[3:8]...), fmt.Sprintf("ZRANGEBYSCORE codeq:tasks:ttl %d (%d", later+3, later+8))
 	c.want(bulks(ids[3:6]...), "ZRANGEBYSCORE codeq:tasks:ttl -inf +inf LIMIT 3 3")
 	for i, id := range ids {
 		c.want(fmt.Sprintf(":%d :%d", i, n-1-i), "ZRANK codeq:tasks:ttl "+id, "ZREVRANK codeq:tasks:ttl "+id)
 	}
-	c.want(":5", "ZCOUNT codeq:tasks:ttl 3 7")
-	c.want(bulks(ids[0], "0")+" "+bulks(ids[n-1], fmt.Sprint(n-1)), "ZPOPMIN codeq:tasks:ttl", "ZPOPMAX codeq:tasks:ttl")
+	c.want(":5", fmt.Sprintf("ZCOUNT codeq:tasks:ttl %d %d", later+3, later+7))
+	c.want(bulks(ids[0], fmt.Sprint(later))+" "+bulks(ids[n-1], fmt.Sprint(later+n-1)), "ZPOPMIN codeq:tasks:ttl", "ZPOPMAX codeq:tasks:ttl")
 	c.want(fmt.Sprintf(":%d :1 :%d", n-2, n-3), "ZCARD codeq:tasks:ttl", "ZREM codeq:tasks:ttl "+ids[5], "ZCARD codeq:tasks:ttl")
 	c.want(fmt.Sprintf(":%d :0", n-3), "ZREMRANGEBYSCORE codeq:tasks:ttl -inf +inf", "EXISTS codeq:tasks:ttl")
 }
@@ -204,7 +205,7 @@ func TestNamedShardsLifecycle(t *testing.T) {
 	}
 	for _, id := range []string{premium, bulk, "task-a"} {
 		c.want("+OK "+queued+" "+queued+" "+queued+" *3 :1 :1 :1", "MULTI", "HSET codeq:tasks "+id+" json",
-			"ZADD codeq:tasks:ttl 1 "+id, "LPUSH codeq:q:generate_master:pending:9 "+id, "EXEC")
+			"ZADD codeq:tasks:ttl 4000000000 "+id, "LPUSH codeq:q:generate_master:pending:9 "+id, "EXEC")
 		claim := "EVAL local%20id=redis.call('rpop',KEYS[3]);redis.call('sadd',KEYS[1],id);return{id,redis.call('hget',KEYS[2],id)} 3 " +
 			"codeq:q:other:acme:inprog codeq:tasks codeq:q:generate_master:pending:9"
 		c.want(bulks(id, "json"), claim)
