@@ -278,9 +278,74 @@ func TestRanks(t *testing.T) {
 	}
 }
 
+// rankOwner is a sorted set that goes from key to key.
+type rankOwner struct {
+	*zsetDuel
+	db  int
+	key string
+}
+
+const rankOwnerEntries = 10 * rankAt
+
+// ask asks for a rank when nothing but indexes is cached, which takes so many rows.
+func (r *rankOwner) ask(what string, least, most int64) {
+	r.t.Helper()
+	s := r.st.shards[0]
+	s.cache.dropAll()
+	before := s.stats.RowsRead
+	z, err := r.tx.DB(r.db).ZSet([]byte(r.key))
+	r.ok(err)
+	at, _, ok, err := z.Rank([]byte("07000"), false)
+	r.ok(err)
+	r.check(what, []any{at, ok}, []any{7000, true})
+	if n := s.stats.RowsRead - before; n < least || n > most {
+		r.t.Errorf("%s: %d rows were read, want %d to %d", what, n, least, most)
+	}
+}
+
+// removeHalf and removeKey are taken back.
+func (r *rankOwner) removeHalf() error {
+	for i := range rankOwnerEntries / 2 {
+		if _, err := r.zset().Remove(fmt.Appendf(nil, "%05d", i)); err != nil {
+			return err
+		}
+	}
+	r.tx.Abort()
+	return nil
+}
+
+func (r *rankOwner) removeKey() error {
+	_, err := r.tx.DB(0).Delete([]byte("z"))
+	r.tx.Abort()
+	return err
+}
+
+func (r *rankOwner) rename() error {
+	r.key = "y"
+	return r.tx.DB(0).Rename([]byte("z"), []byte("y"))
+}
+
+func (r *rankOwner) move() error {
+	r.db = 1
+	_, err := r.tx.DB(0).MoveKey([]byte("y"), r.tx.DB(1))
+	return err
+}
+
+func (r *rankOwner) swap() error {
+	r.db = 2
+	return r.tx.SwapDB(1, 2)
+}
+
+func (r *rankOwner) removeCopy() error {
+	if err := r.tx.DB(2).copyValue(KindZSet, []byte("y"), []byte("copy")); err != nil {
+		return err
+	}
+	_, err := r.tx.DB(2).Delete([]byte("copy"))
+	return err
+}
+
 // TestRankIndexOutlives makes the index of a sorted set once. Only what takes the sorted set away takes the index away.
 func TestRankIndexOutlives(t *testing.T) {
-	const entries = 10 * rankAt
 	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
 	opts.Fsync, opts.CacheBytes = FsyncNo, 1<<20
 	st := openTest(t, opts)
@@ -291,65 +356,30 @@ func TestRankIndexOutlives(t *testing.T) {
 	}()
 	s := st.shards[0]
 	d.tx.Begin(st.All())
-	for i := range entries {
+	for i := range rankOwnerEntries {
 		_, err := d.zset().Set(fmt.Appendf(nil, "%05d", i), float64(i))
 		d.ok(err)
 	}
 	d.ok(d.tx.Commit())
-	db, key := 0, "z"
-	rank := func(what string, least, most int64) {
-		t.Helper()
-		s.cache.dropAll()
-		before := s.stats.RowsRead
-		z, err := d.tx.DB(db).ZSet([]byte(key))
-		d.ok(err)
-		at, _, ok, err := z.Rank([]byte("07000"), false)
-		d.ok(err)
-		d.check(what, []any{at, ok}, []any{7000, true})
-		if n := s.stats.RowsRead - before; n < least || n > most {
-			t.Errorf("%s: %d rows were read, want %d to %d", what, n, least, most)
-		}
-	}
+	r := &rankOwner{d, 0, "z"}
 	const few = runSplit*runFill + 8
-	rank("the first time", entries, entries+2*rankAt)
-	rank("the second time", 1, few)
+	r.ask("the first time", rankOwnerEntries, rankOwnerEntries+2*rankAt)
+	r.ask("the second time", 1, few)
 	steps := []struct {
 		name string
 		do   func() error
 	}{
-		{"a transaction is aborted", func() error {
-			for i := range entries / 2 {
-				if _, err := d.zset().Remove(fmt.Appendf(nil, "%05d", i)); err != nil {
-					return err
-				}
-			}
-			d.tx.Abort()
-			return nil
-		}},
-		{"the removal is aborted", func() error {
-			_, err := d.tx.DB(0).Delete([]byte("z"))
-			d.tx.Abort()
-			return err
-		}},
-		{"RENAME", func() error { key = "y"; return d.tx.DB(0).Rename([]byte("z"), []byte("y")) }},
-		{"MOVE", func() error {
-			db = 1
-			_, err := d.tx.DB(0).MoveKey([]byte("y"), d.tx.DB(1))
-			return err
-		}},
-		{"SWAPDB", func() error { db = 2; return d.tx.SwapDB(1, 2) }},
-		{"a copy is removed", func() error {
-			if err := d.tx.DB(2).copyValue(KindZSet, []byte("y"), []byte("copy")); err != nil {
-				return err
-			}
-			_, err := d.tx.DB(2).Delete([]byte("copy"))
-			return err
-		}},
+		{"a transaction is aborted", r.removeHalf},
+		{"the removal is aborted", r.removeKey},
+		{"RENAME", r.rename},
+		{"MOVE", r.move},
+		{"SWAPDB", r.swap},
+		{"a copy is removed", r.removeCopy},
 	}
 	for _, step := range steps {
 		d.ok(step.do())
 		d.ok(d.tx.Commit())
-		rank(step.name, 1, few)
+		r.ask(step.name, 1, few)
 	}
 	d.ok(d.tx.DB(2).Flush())
 	d.ok(d.tx.Commit())
