@@ -111,6 +111,41 @@ func TestPartsOfStringsCostParts(t *testing.T) {
 	closeTest(t, st)
 }
 
+// TestWalkSeesChanges reads the whole of a string that the transaction has changed, and that is not cached, so that an iterator
+// reads it; one that is kept in the cache then, and one that is too long for that.
+func TestWalkSeesChanges(t *testing.T) {
+	for _, size := range []int{100_000, 2 * cacheWholeBytes} {
+		fs := vfs.NewMem()
+		st := openStrings(t, fs)
+		val := bytes.Repeat([]byte("abcdefgh"), size/8)
+		withString(t, st, st.NewTx(), func(d DB, _ String) error { return d.Set([]byte("k"), val, 0) })
+		closeTest(t, st)
+		st = openStrings(t, fs)
+		copy(val[size/2:], "x")
+		for _, write := range []bool{true, false} {
+			withString(t, st, st.NewTx(), func(d DB, s String) error {
+				if write {
+					if err := s.Write(int64(size/2), []byte("x")); err != nil {
+						return err
+					}
+				}
+				const walked = 8 << chunkBits // and the chunk behind is looked up
+				for _, part := range [][2]int64{{0, walked - 1}, {walked, walked + 9}} {
+					got, err := s.Part(part[0], part[1])
+					if err != nil || !bytes.Equal(got, val[part[0]:part[1]+1]) {
+						t.Errorf("bytes %d of %d are not what was written: %v", part, size, err)
+					}
+				}
+				if got, _, err := d.Get([]byte("k")); err != nil || !bytes.Equal(got, val) {
+					t.Errorf("the string of %d is not what was written: %v", size, err)
+				}
+				return nil
+			})
+		}
+		closeTest(t, st)
+	}
+}
+
 // TestSparseString writes far behind a string's end. It has rows only where something was written.
 func TestSparseString(t *testing.T) {
 	const far = 400 << 20
