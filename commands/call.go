@@ -39,6 +39,9 @@ const (
 	// SELECT and CONFIG SET do, or must get through while others wait for locks, as SCRIPT KILL does. Queued by
 	// MULTI, it runs within EXEC's transaction, and may run again.
 	scopeSession
+	// scopeApart is a command that runs once and outside of transactions as well, and takes the locks of its keys'
+	// shards when it needs them. It refuses to run in EXEC and in scripts.
+	scopeApart
 )
 
 // commandStats is what INFO and LATENCY HISTOGRAM tell of one command.
@@ -72,7 +75,7 @@ type Call struct {
 	cmd     *Command
 	session *session
 	server  *Server
-	tx      *shard.Tx // nil for scopeSession outside of EXEC
+	tx      *shard.Tx // nil for scopeSession and scopeApart outside of EXEC
 	db      int       // the selected database
 	script  bool      // issued by a script
 	exec    bool      // carried out by EXEC

@@ -11,7 +11,7 @@ import (
 // families lists the commands of this server.
 func families() []Command {
 	return slices.Concat(
-		stringCommands(), keyCommands(), dumpCommands(), copyCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(), zsetCommands(),
+		stringCommands(), keyCommands(), dumpCommands(), copyCommands(), migrateCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(), zsetCommands(),
 		transactionCommands(), scriptCommands(), functionCommands(), sortCommands(), streamCommands(),
 		bitmapCommands(), hyperLogLogCommands(), geoCommands(), zsetAlgebraCommands(), hashRandomCommands(), lcsCommands(),
 		connectionCommands(), queueCommands(), queueAdminCommands(), serverCommands(), configCommands(), introspectionCommands(),
@@ -46,8 +46,8 @@ func (c *Command) faults() (faults []error) {
 	}
 	when(c.Run == nil && !c.IsContainer(), "has no handler")
 	when(c.Run != nil && c.IsContainer(), "is a container, whose handler would never run")
-	when(c.Scope > scopeSession, "has an unknown scope")
-	when(c.HasKeys() && c.Scope != scopeKeys && c.Scope != scopeOwn, "has keys, but its scope has no use for them")
+	when(c.Scope > scopeApart, "has an unknown scope")
+	when(c.HasKeys() && c.Scope != scopeKeys && c.Scope != scopeOwn && c.Scope != scopeApart, "has keys, but its scope has no use for them")
 	when(c.Shards != nil && (c.HasKeys() || c.Scope != scopeKeys), "finds its shards in two ways")
 	// A script runs its commands within its own transaction.
 	when(c.Scope == scopeOwn && c.Flags&spec.NoScript == 0, "needs a transaction of its own, so scripts can't run it")

@@ -30,7 +30,7 @@ func TestFaultyDeclarations(t *testing.T) {
 	}{
 		{"no handler", "has no handler", []Command{declare("a", "A key", 0, key, nil)}},
 		{"container with handler", "is a container", []Command{container, sub}},
-		{"scope", "unknown scope", []Command{with(declare("a", "A key", 0, key, run), scopeSession+1)}},
+		{"scope", "unknown scope", []Command{with(declare("a", "A key", 0, key, run), scopeApart+1)}},
 		{"keys of the session", "no use for them", []Command{with(declare("a", "A key", 0, key, run), scopeSession)}},
 		{"keys of all", "no use for them", []Command{with(declare("a", "A key", 0, key, run), scopeAll)}},
 		{"own in scripts", "scripts can't", []Command{with(declare("a", "A key", 0, key, run), scopeOwn)}},

@@ -132,7 +132,7 @@ func (ss *session) plan(batch [][][]byte) (mask shard.Mask, apart *Command) {
 		if err == nil && ss.mayBeHeld(cmd) && (len(ss.steps) > 0 || ss.postpone(cmd)) {
 			break
 		}
-		if err == nil && cmd.Scope == scopeSession {
+		if err == nil && (cmd.Scope == scopeSession || cmd.Scope == scopeApart) {
 			return mask, cmd
 		}
 		ss.addStep(&mask, cmd, args, err)
@@ -157,7 +157,7 @@ func (ss *session) resetSteps() {
 	ss.steps = ss.steps[:0]
 }
 
-// serveApart carries out a command of scopeSession.
+// serveApart carries out a command of scopeSession or scopeApart.
 func (ss *session) serveApart(cmd *Command, args [][]byte) int {
 	mark := ss.conn.Out.Len()
 	ss.now = ss.server.clock.Now()

@@ -165,6 +165,8 @@ func isSecret(cmd *Command, args [][]byte, i int) bool {
 		return i >= 2
 	case "config|set":
 		return i >= 3 && isToken(args[i-1], "REQUIREPASS")
+	case "migrate":
+		return i >= 7 && (isToken(args[i-1], "AUTH") || isToken(args[i-1], "AUTH2") || isToken(args[i-2], "AUTH2"))
 	case "hello":
 		return i >= 3 && isToken(args[i-1], "AUTH") || i >= 4 && isToken(args[i-2], "AUTH")
 	}

@@ -74,6 +74,8 @@ func TestSlowLogHidesPasswords(t *testing.T) {
 		"auth default secret":                "auth (redacted) (redacted)",
 		"hello 3 auth default secret":        "hello 3 auth (redacted) (redacted)",
 		"hello 3 setname a auth default s":   "hello 3 setname a auth (redacted) (redacted)",
+		"migrate h 1 k 0 9 auth s copy":      "migrate h 1 k 0 9 auth (redacted) copy",
+		"migrate h 1 k 0 9 auth2 u s copy":   "migrate h 1 k 0 9 auth2 (redacted) (redacted) copy",
 		"config set timeout 1 requirepass s": "config set timeout 1 requirepass (redacted)",
 		"acl setuser default >secret":        "acl setuser (redacted) (redacted)",
 		"set requirepass auth secret":        "set requirepass auth secret",

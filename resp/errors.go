@@ -432,6 +432,22 @@ const (
 // ErrNoDeadline is our own, for EXPIRE and its kin on a partitioned key, and for what would give it the deadline of another key.
 const ErrNoDeadline Error = "ERR the key is spread over the shards and can't expire: let keys of your own expire, or remove its elements"
 
+// Errors of MIGRATE.
+const (
+	ErrMigrateKeys    Error = "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string"
+	ErrMigrateConnect Error = "IOERR error or timeout connecting to the client"
+	ErrMigrateWrite   Error = "IOERR error or timeout writing to target instance"
+	ErrMigrateRead    Error = "IOERR error or timeout reading to target instance"
+
+	// ErrMigrateApart is our own.
+	ErrMigrateApart Error = "ERR MIGRATE can't be part of a transaction or a script"
+)
+
+// ErrMigrateRefused is MIGRATE's reply when the other server replies with an error.
+func ErrMigrateRefused(text []byte) Error {
+	return clean("ERR Target instance replied with error: " + string(text))
+}
+
 // ErrSaveInProgress is for SAVE and BGSAVE while another one runs.
 const ErrSaveInProgress Error = "ERR Background save already in progress"
 

@@ -4,31 +4,16 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
-// Absent names commands of Redis that are not declared, and says why.
-type Absent struct {
-	Group Group
-	Names []string // as a Command's
-	Why   string   // a sentence, with a full stop
-}
-
-// WriteCompatibility writes, group by group, which commands do all that they do in Redis, where the others differ, and which
-// there are not. Our own group is left out. The same declarations give the same bytes. The error is the writer's, or says what
-// is wrong with the declarations.
-func WriteCompatibility(w io.Writer, commands []Command, absent []Absent) error {
+// WriteCompatibility writes, group by group, which commands do all that they do in Redis, and where the others differ. Our own
+// group is left out. The same declarations give the same bytes. The error is the writer's, or says what is wrong with the
+// declarations.
+func WriteCompatibility(w io.Writer, commands []Command) error {
 	table, err := NewTable(commands, func(c *Command) *Command { return c })
 	if err != nil {
 		return err
-	}
-	for _, a := range absent {
-		for _, name := range a.Names {
-			if _, found := table.Lookup([]byte(name)); found {
-				return fmt.Errorf("command %q is declared, and is said to be absent", name)
-			}
-		}
 	}
 	out := bufio.NewWriter(w)
 	for g := Queue + 1; g <= lastGroup; g++ {
@@ -41,11 +26,6 @@ func WriteCompatibility(w io.Writer, commands []Command, absent []Absent) error 
 				full = append(full, "`"+title(c.Name)+"`")
 			default:
 				rows = append(rows, fmt.Sprintf("| `%s` | partial | %s |\n", title(c.Name), c.Differs))
-			}
-		}
-		for _, a := range absent {
-			if a.Group == g {
-				rows = append(rows, fmt.Sprintf("| `%s` | absent | %s |\n", strings.Join(titles(a.Names), "`, `"), a.Why))
 			}
 		}
 		writeGroup(out, g, full, rows)
@@ -69,12 +49,3 @@ func writeGroup(out *bufio.Writer, g Group, full, rows []string) {
 
 // title is a command's name as people write it.
 func title(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "|", " ")) }
-
-func titles(names []string) []string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = title(name)
-	}
-	slices.Sort(all)
-	return all
-}

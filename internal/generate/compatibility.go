@@ -18,5 +18,5 @@ func writeCompatibility(w io.Writer) error {
 	if _, err := io.WriteString(w, differences); err != nil {
 		return err
 	}
-	return spec.WriteCompatibility(w, commands.Declarations(), commands.Absent())
+	return spec.WriteCompatibility(w, commands.Declarations())
 }
