@@ -15,8 +15,8 @@ GO ?= go
 FUZZTIME ?= 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build run test verify lint race race-tests race-server e2e e2e-short clients node-clients bench generate \
-	fuzz clean redis node gcc
+.PHONY: build run test verify lint race race-tests race-server e2e e2e-short clients node-clients python-clients \
+	ruby-clients bench generate fuzz clean redis node gcc
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
@@ -60,12 +60,22 @@ e2e-short: redis clients
 	cd e2e && TEST_REQUIRE_PEERS=1 $(GO) test -count=1 -short -timeout 10m ./...
 
 # What the clients in other languages than Go need.
-clients: node-clients
+clients: node-clients python-clients ruby-clients
 
 # A copy of what was installed keeps "npm ci" from doing it again.
 node-clients: node
 	@cd e2e/node && cmp -s package-lock.json node_modules/.installed-lock.json || \
 	{ npm ci --no-audit --no-fund && cp package-lock.json node_modules/.installed-lock.json; }
+
+# The Python clients, for Debian's own interpreter.
+python-clients:
+	@/usr/bin/python3 -c 'import celery, kombu, redis, rq' 2>/dev/null || \
+	{ $(call install,python3-celery python3-kombu python3-redis python3-rq); }
+
+# The Ruby clients.
+ruby-clients:
+	@ruby -e 'require "sidekiq-cron"; require "sidekiq-reliable-fetch"; require "redis"' 2>/dev/null || \
+	{ $(call install,ruby ruby-gitlab-sidekiq-fetcher ruby-redis ruby-sidekiq ruby-sidekiq-cron); }
 
 bench: build
 	TEST_CODEQ_SERVER=$(CURDIR)/bin/codeq-server $(GO) run ./bench

@@ -44,6 +44,14 @@ type client struct {
 	left func(c *peer.Conn) ([]string, error)
 }
 
+// features is a client whose driver tries its features one by one, each of which is a task of the ledger.
+func features(drive driver) client {
+	return client{
+		drive: drive, tasks: 1, brief: 1, limit: 10 * time.Minute, left: keysBut(),
+		noKill: "a check looks at each step, and a crash takes what its client had under way",
+	}
+}
+
 // scene is one server that a client meets.
 type scene struct {
 	name string

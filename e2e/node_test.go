@@ -24,18 +24,9 @@ func nodeLoad(t *testing.T, command ...string) client {
 	}
 }
 
-// nodeFeatures is a client that plays scenes, each of which counts as a task.
-func nodeFeatures(t *testing.T, command ...string) client {
-	t.Helper()
-	return client{
-		drive: node(t, command...), tasks: 1, brief: 1, limit: 5 * time.Minute, left: keysBut(),
-		noKill: "a scene looks at each step, and a crash takes what its client had under way",
-	}
-}
-
 func TestBeeQueue(t *testing.T) { test(t, nodeLoad(t, "bee_queue.js")) }
 
-func TestBeeQueueFeatures(t *testing.T) { test(t, nodeFeatures(t, "bee_queue_features.js")) }
+func TestBeeQueueFeatures(t *testing.T) { test(t, features(node(t, "bee_queue_features.js"))) }
 
 func TestBull(t *testing.T) {
 	c := nodeLoad(t, "bull.js")
@@ -43,22 +34,22 @@ func TestBull(t *testing.T) {
 	test(t, c)
 }
 
-func TestBullFeatures(t *testing.T) { test(t, nodeFeatures(t, "bull_features.js")) }
+func TestBullFeatures(t *testing.T) { test(t, features(node(t, "bull_features.js"))) }
 
 func TestBullMQ(t *testing.T) { test(t, nodeLoad(t, "bullmq.js")) }
 
-func TestBullMQFeatures(t *testing.T) { test(t, nodeFeatures(t, "bullmq_features.js")) }
+func TestBullMQFeatures(t *testing.T) { test(t, features(node(t, "bullmq_features.js"))) }
 
 func TestBullMQ5(t *testing.T) { test(t, nodeLoad(t, "bullmq5.js")) }
 
-func TestBullMQ5Features(t *testing.T) { test(t, nodeFeatures(t, "bullmq5_features.js")) }
+func TestBullMQ5Features(t *testing.T) { test(t, features(node(t, "bullmq5_features.js"))) }
 
 func TestBullMQOverNodeRedis(t *testing.T) { test(t, nodeLoad(t, "bullmq_noderedis.js")) }
 
 func TestBullMQOverNodeRedisFeatures(t *testing.T) {
-	test(t, nodeFeatures(t, "bullmq_noderedis.js", "features"))
+	test(t, features(node(t, "bullmq_noderedis.js", "features")))
 }
 
-func TestIORedisFeatures(t *testing.T) { test(t, nodeFeatures(t, "ioredis_features.js")) }
+func TestIORedisFeatures(t *testing.T) { test(t, features(node(t, "ioredis_features.js"))) }
 
-func TestNodeRedisFeatures(t *testing.T) { test(t, nodeFeatures(t, "noderedis_features.js")) }
+func TestNodeRedisFeatures(t *testing.T) { test(t, features(node(t, "noderedis_features.js"))) }

@@ -268,10 +268,14 @@ def kombu_exchanges():
         producer.publish("paid in the EU", exchange=topic, routing_key="order.eu.paid")
         producer.publish("sent to the US", exchange=topic, routing_key="order.us.sent")
         drain(here, 3)
-        watcher = client(KOMBU_DATABASE)
+
+        def listeners():
+            return [entry for entry in client(KOMBU_DATABASE).client_list()
+                    if entry["db"] == str(KOMBU_DATABASE) and entry["psub"] != "0"]
+
         with contextlib.suppress(TimeoutError, OSError):
             there.drain_events(timeout=0.2)  # subscribes
-        ledger.wait_for(lambda: sum(int(entry["psub"]) for entry in watcher.client_list()) == 2, "both listen")
+        ledger.wait_for(lambda: len(listeners()) == 2, "both listen")
         producer.publish("to all", exchange=fanout, routing_key="")
         drain(here, 4)
         drain(there, 5)
@@ -289,4 +293,4 @@ def empty_databases():
 
 
 if __name__ == "__main__":
-    ledger.run_checks(prepare=empty_databases)
+    ledger.run_checks(clean=empty_databases)

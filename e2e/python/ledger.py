@@ -169,10 +169,10 @@ def check(function):
     return function
 
 
-def run_checks(prepare=lambda: None, **context):
+def run_checks(clean, **context):
     """Runs all checks, or those named on the command line, and exits with 1 if one failed.
 
-    prepare is called before each of them.
+    clean is called before each of them and behind the last one.
     """
     wanted = sys.argv[1:]
     broken = 0
@@ -182,7 +182,7 @@ def run_checks(prepare=lambda: None, **context):
             continue
         enqueued(name)
         began = time.monotonic()
-        prepare()
+        clean()
         try:
             function(**context)
         except Exception:
@@ -193,5 +193,6 @@ def run_checks(prepare=lambda: None, **context):
             log(f"--- {name}: {time.monotonic() - began:.1f} s")
         finally:
             kill_processes()
+    clean()
     end()
     sys.exit(1 if broken else 0)

@@ -362,6 +362,7 @@ def administration(client):
     mine = client.client_info()
     assert mine["name"] == "e2e" and mine["db"] == DATABASE
     assert any(entry["name"] == "e2e" for entry in client.client_list())
+    client.set("here", 1)
     info = client.info()
     assert tuple(map(int, info["redis_version"].split("."))) >= (6, 2, 0)
     assert info[f"db{DATABASE}"]["keys"] == client.dbsize()
@@ -422,8 +423,7 @@ def connection_options(client):
 
 def main():
     client = connect()
-    client.flushdb()
-    ledger.run_checks(client=client)
+    ledger.run_checks(clean=client.flushdb, client=client)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""RQ's features, each as its documentation shows it; one check is one task. Each has a database of its own."""
+"""RQ's features, each as its documentation shows it; one check is one task."""
 
 import datetime
 import json
@@ -21,11 +21,16 @@ import rq_jobs
 from ledger import check
 
 
+DATABASES = range(4, 16)
+
+
 def client(database):
-    """A client of an emptied database."""
-    connection = redis.Redis(ledger.HOST, ledger.PORT, db=database)
-    connection.flushdb()
-    return connection
+    return redis.Redis(ledger.HOST, ledger.PORT, db=database)
+
+
+def empty_databases():
+    for database in DATABASES:
+        client(database).flushdb()
 
 
 def worker(connection, *arguments):
@@ -48,7 +53,7 @@ def status_becomes(job, status):
 @check
 def every_database():
     """Databases 4 to 15 are strangers to each other."""
-    queues = [Queue("default", connection=client(database)) for database in range(4, 16)]
+    queues = [Queue("default", connection=client(database)) for database in DATABASES]
     jobs = [queue.enqueue(rq_jobs.add, number, 1, job_id="same") for number, queue in enumerate(queues)]
     for queue in queues:
         assert queue.job_ids == ["same"]
@@ -286,4 +291,4 @@ def json_serializer():
 
 
 if __name__ == "__main__":
-    ledger.run_checks()
+    ledger.run_checks(clean=empty_databases)

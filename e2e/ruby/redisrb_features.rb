@@ -230,4 +230,5 @@ Ledger.check("reconnect") do
   mine.without_reconnect { Ledger.equal(mine.ping, "PONG") }
 end
 
+at_exit { [REDIS, OTHER].each(&:flushdb) }
 Ledger.run_checks
