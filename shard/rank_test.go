@@ -427,3 +427,33 @@ func TestRankIndexesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestRankIndexOfAnAbort makes an index of what a transaction has written and then takes back.
+func TestRankIndexOfAnAbort(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.Fsync = FsyncNo
+	st := openTest(t, opts)
+	d := &zsetDuel{t: t, key: "z", st: st, tx: st.NewTx(), rnd: rand.New(rand.NewPCG(1, 1)), scores: 1000, prefix: "m"}
+	defer func() {
+		d.tx.End()
+		closeTest(t, st)
+	}()
+	d.tx.Begin(st.All())
+	for range 4 * rankAt {
+		d.set(d.zset(), d.draw(1<<30))
+	}
+	d.ok(d.tx.Commit())
+	before := slices.Clone(d.want)
+	st.shards[0].cache.dropAll()
+	for range rankAt {
+		d.pop(d.zset(), false)
+	}
+	d.askRanks()
+	if len(st.shards[0].cache.ranks.byID) == 0 {
+		t.Fatal("there is no index")
+	}
+	d.tx.Abort()
+	d.want = before
+	d.askRanks()
+	d.sameAsRows()
+}
