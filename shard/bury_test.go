@@ -130,6 +130,9 @@ func leftRows(t *testing.T, st *Store) bool {
 	s := st.shards[0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.unstage(); err != nil {
+		t.Fatal(err)
+	}
 	for _, row := range []byte{rowElement, rowScore, rowDead, rowDeadKeyspace} {
 		it, err := s.iterate(s.db, []byte{row}, []byte{row + 1})
 		if err != nil {

@@ -180,6 +180,44 @@ func TestSparseString(t *testing.T) {
 	closeTest(t, st)
 }
 
+// TestChunksGoWithTheString removes strings of a few chunks, some of them without a row. Nothing is left for the janitor.
+func TestChunksGoWithTheString(t *testing.T) {
+	ways := map[string]func(d DB) error{
+		"delete": func(d DB) error { _, err := d.Delete([]byte("k")); return err },
+		"set":    func(d DB) error { return d.Set([]byte("k"), []byte("short"), 0) },
+		"rename": func(d DB) error {
+			if err := d.Set([]byte("other"), []byte("short"), 0); err != nil {
+				return err
+			}
+			return d.Rename([]byte("other"), []byte("k"))
+		},
+	}
+	for name, remove := range ways {
+		for _, apart := range []bool{false, true} { // in the transaction that wrote the string, or later
+			st := openStrings(t, vfs.NewMem())
+			tx := st.NewTx()
+			write := func(d DB, s String) error {
+				err := errors.Join(s.Write(0, bytes.Repeat([]byte("x"), 3<<chunkBits)), s.Write(9<<chunkBits, []byte("end")))
+				if err == nil && !apart {
+					err = remove(d)
+				}
+				return err
+			}
+			withString(t, st, tx, write)
+			if apart {
+				if !leftRows(t, st) {
+					t.Fatal("there are no rows to begin with")
+				}
+				withString(t, st, tx, func(d DB, _ String) error { return remove(d) })
+			}
+			if leftRows(t, st) {
+				t.Errorf("%s, apart %v: rows are left", name, apart)
+			}
+			closeTest(t, st)
+		}
+	}
+}
+
 // TestChunkedRowsAreChecked decodes what a metadata row of a string in chunks can't be.
 func TestChunkedRowsAreChecked(t *testing.T) {
 	good := (&object{kind: KindString, id: 300, chunked: &chunkedBody{length: 100_000, bits: 12}}).encode(nil)
