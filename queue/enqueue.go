@@ -131,6 +131,11 @@ func (t *Tx) firstOf(key []byte) ([]byte, error) {
 // enqueue makes the task of one payload; t.id is its id.
 func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 	t.id = t.newID(p)
+	if p.ID == nil {
+		if err := t.noteNew(); err != nil {
+			return err
+		}
+	}
 	t.json = t.appendTask(t.json[:0], p, payload)
 	if _, err := t.tasks.Set(t.id, t.json); err != nil {
 		return err
@@ -152,6 +157,17 @@ func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 
 // scoreOf is a time as a score of a delayed set: in seconds, with the milliseconds as a fraction.
 func scoreOf(ms int64) float64 { return float64(ms) / 1000 }
+
+// noteNew tells the store that the id which was just made is nowhere.
+func (t *Tx) noteNew() error {
+	if err := t.tasks.NoteAbsent(t.id); err != nil {
+		return err
+	}
+	if err := t.results.NoteAbsent(t.id); err != nil {
+		return err
+	}
+	return t.ttl.NoteAbsent(t.id)
+}
 
 func (t *Tx) newID(p *enqueuing) []byte {
 	if p.ID != nil {

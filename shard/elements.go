@@ -2,7 +2,7 @@ package shard
 
 // elements caches the rows of a hash, set or sorted set by field or member. It is write-through: what the
 // transaction has put or deleted is in it until the commit, so a point read never needs the batch. An entry
-// that is dead was deleted by the transaction in progress. What is cached exists, so when as many entries
+// that is dead was deleted by the transaction in progress, or is known not to exist. What else is cached exists, so when as many entries
 // live as the collection counts, the cache is the whole collection and answers for absent elements too.
 type elements[V any] struct {
 	rows   map[string]element[V]
@@ -55,16 +55,27 @@ func (e *elements[V]) kill(name []byte, size int) {
 	e.killed = append(e.killed, string(name))
 }
 
-// settle forgets the dead after a commit.
+// settle forgets what the transaction has deleted after its commit.
 func (e *elements[V]) settle() {
 	for _, name := range e.killed {
 		if e.rows[name].dead {
 			delete(e.rows, name)
+			e.dead--
 			e.bytes -= len(name) + elementOverhead
 		}
 	}
 	clear(e.killed)
-	e.killed, e.dead = e.killed[:0], 0
+	e.killed = e.killed[:0]
+}
+
+// absent notes that there is no such element.
+func (e *elements[V]) absent(name []byte) {
+	if _, ok := e.rows[string(name)]; ok {
+		return
+	}
+	e.rows[string(name)] = element[V]{dead: true}
+	e.dead++
+	e.bytes += len(name) + elementOverhead
 }
 
 // halve drops about half of the entries, those that the map yields last. The map is built anew, since a Go
@@ -73,9 +84,13 @@ func (e *elements[V]) halve(size func(V) int) {
 	keep := len(e.rows) / 2
 	rows := make(map[string]element[V], keep)
 	e.bytes = 0
+	e.dead = 0
 	for name, el := range e.rows {
 		if len(rows) >= keep {
 			break
+		}
+		if el.dead {
+			continue
 		}
 		rows[name] = el
 		e.bytes += len(name) + elementOverhead + size(el.val)

@@ -73,6 +73,15 @@ func (h Hash) Set(field, val []byte) (created bool, err error) {
 	return !ok, nil
 }
 
+// NoteAbsent tells that the hash has no such field, which the caller knows for sure. So setting it needs no look into the store.
+func (h Hash) NoteAbsent(field []byte) error {
+	_, o, err := h.home(field)
+	if err == nil && o.hash != nil {
+		o.hash.absent(field)
+	}
+	return err
+}
+
 // Delete removes the field and tells whether it was there.
 func (h Hash) Delete(field []byte) (bool, error) {
 	s, o, err := h.home(field)

@@ -133,6 +133,15 @@ func (z ZSet) Set(member []byte, score float64) (added bool, err error) {
 	return !ok, nil
 }
 
+// NoteAbsent tells that the sorted set has no such member, which the caller knows for sure.
+func (z ZSet) NoteAbsent(member []byte) error {
+	_, o, err := z.home(member)
+	if err == nil && o.zset != nil {
+		o.zset.absent(member)
+	}
+	return err
+}
+
 func (s *Shard) deleteScore(o *object, e scored) {
 	s.keyBuf = appendScoreKey(s.keyBuf[:0], o.id, e.score, []byte(e.member))
 	s.delete(s.keyBuf)
