@@ -96,9 +96,12 @@ func newServer(o Options, commands []Command) (*Server, error) {
 	s.counters.at = s.started
 	s.setNoteworthy(o.Config.Current())
 	s.setNoted(o.Config.Current())
-	o.Config.OnChange(func(_, after *config.Config) {
+	o.Config.OnChange(func(before, after *config.Config) {
 		s.setNoteworthy(after)
 		s.setNoted(after)
+		if !sameRules(before.Queues, after.Queues) {
+			s.store.ServeGroups() // a queue may not be paused any more
+		}
 	})
 	return s, errors.Join(s.loadScripts(), s.loadLibraries())
 }

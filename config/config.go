@@ -52,6 +52,9 @@ type Config struct {
 	DatabaseShards     map[int]string
 	KeyPatterns        []string
 
+	// Queues.
+	Queues []QueueRule
+
 	// Scripts.
 	LuaTimeLimit  time.Duration
 	EvalCacheSize int64

@@ -52,6 +52,7 @@ func declared() *declarations {
 			{"Limits", limitSettings()},
 			{"Storage", storageSettings()},
 			{"Shards", shardSettings()},
+			{"Queues", queueSettings()},
 			{"Scripts and logging", scriptSettings()},
 			{"Monitoring", monitoringSettings()},
 			{"Encodings", encodingSettings()},

@@ -43,7 +43,7 @@ func (t *Tx) ids(place Place, offset, count int64) (ids [][]byte, err error) {
 			return nil, err
 		}
 		return ids, set.Each(take)
-	case supplier.Pending, supplier.Paused:
+	case supplier.Pending, supplier.Paused, supplier.Rate:
 	}
 	for priority := supplier.MaxPriority; priority >= 0 && count > 0; priority-- {
 		list, err := t.db.List(t.pending(priority))

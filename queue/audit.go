@@ -130,6 +130,7 @@ func (t *Tx) auditOne(key, id []byte, state *auditState) error {
 func (t *Tx) workOn(key []byte, place supplier.State) {
 	t.queue.base = append(t.queue.base[:0], key[:len(key)-len(place.String())]...)
 	k, _ := supplier.ParseKey(key)
+	t.queue.policy = nil
 	t.queue.command, t.queue.tenant = append(t.queue.command[:0], k.Command...), append(t.queue.tenant[:0], k.Tenant...)
 }
 

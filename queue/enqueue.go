@@ -94,8 +94,10 @@ func (t *Tx) openForEnqueue(p *enqueuing, payloads [][]byte) (err error) {
 	if p.delays, err = t.db.ZSet(t.place(supplier.Delayed)); err != nil {
 		return err
 	}
-	p.pending, err = t.db.List(t.pending(p.Priority))
-	return err
+	if p.pending, err = t.db.List(t.pending(p.Priority)); err != nil {
+		return err
+	}
+	return t.checkQuota(p, payloads)
 }
 
 func (t *Tx) mustBeNew(id []byte) error {

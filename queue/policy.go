@@ -1,6 +1,9 @@
 package queue
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // Backoff is how the delay before a task's next attempt grows with its attempts.
 type Backoff string
@@ -25,9 +28,9 @@ type Policy struct {
 	MaxMs       int64
 	RetentionMs int64 // for which a task is kept after its last change
 	Paused      bool
-	MaxPending  int64   // tasks that may wait, ready or delayed; 0: no limit
-	MaxPayload  int64   // bytes of one task's payload; 0: no limit
-	Rate        float64 // tasks that may be enqueued a second; 0: no limit
+	MaxPending  int64 // tasks that may wait, ready or delayed; 0: no limit
+	MaxPayload  int64 // bytes of one task's payload; 0: no limit
+	MaxRate     int64 // tasks that may be enqueued a second; 0: no limit
 }
 
 // DefaultPolicy is that of a queue for which nothing is set.
@@ -72,13 +75,22 @@ func draw(n int64, random func() uint64) int64 {
 	return int64(random() % uint64(n+1)) // n is hours at most, so what the remainder prefers is nothing
 }
 
-// Policies is what is set for all queues. It does not change.
+// Policies is what is set for all queues. It does not change, and is safe for concurrent use.
 type Policies struct {
-	rest Policy // of the queues that nothing is set for
+	resolve func(Name) Policy
+	known   sync.Map // by Name.String, *Policy
 }
 
-// NewPolicies returns policies where nothing is set.
-func NewPolicies() *Policies { return &Policies{rest: DefaultPolicy()} }
+// NewPolicies returns the policies that resolve finds.
+func NewPolicies(resolve func(Name) Policy) *Policies { return &Policies{resolve: resolve} }
 
-// For is the policy of a queue.
-func (p *Policies) For(Name) *Policy { return &p.rest }
+// of is the policy of a queue.
+func (p *Policies) of(name Name) *Policy {
+	key := name.String()
+	if found, ok := p.known.Load(key); ok {
+		return found.(*Policy)
+	}
+	policy := p.resolve(name)
+	p.known.Store(key, &policy)
+	return &policy
+}

@@ -187,6 +187,9 @@ type location struct {
 	tenant  []byte
 	base    []byte // of its keys, up to the colon before the state
 	shard   int
+
+	policies *Policies // that policy is of
+	policy   *Policy   // nil until it is asked for
 }
 
 // locate makes the queue that t works on the one with the name, which is valid.
@@ -202,7 +205,7 @@ func (t *Tx) locateIn(db int, name Name) error {
 		return nil
 	}
 	l.base = l.base[:0] // so that a failure leaves nothing behind
-	l.db = db
+	l.db, l.policy = db, nil
 	l.command, l.tenant = append(l.command[:0], name.Command...), append(l.tenant[:0], name.Tenant...)
 	router := t.queues.router
 	base := inProgressKey(t.key[:0], name, nil)

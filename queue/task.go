@@ -209,7 +209,13 @@ func (t *Tx) keep(id []byte, policy *Policy, exactly bool) error {
 }
 
 // policy is what is set for the queue that t works on.
-func (t *Tx) policy() *Policy { return t.queues.policies().For(Name{t.queue.command, t.queue.tenant}) }
+func (t *Tx) policy() *Policy {
+	l, policies := &t.queue, t.queues.policies()
+	if l.policy == nil || l.policies != policies {
+		l.policies, l.policy = policies, policies.of(Name{l.command, l.tenant})
+	}
+	return l.policy
+}
 
 // time is a field that is a time, in unix ms.
 func (k *task) time(f field) (ms int64, ok bool) {

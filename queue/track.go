@@ -33,7 +33,7 @@ func (q *Queues) Track(key []byte) *shard.Tracking {
 		t.Agenda, t.Prompt = true, true
 	case supplier.InProgress:
 		t.AuditMs = auditMs
-	case supplier.Pending, supplier.DLQ, supplier.Paused:
+	case supplier.Pending, supplier.DLQ, supplier.Paused, supplier.Rate:
 	}
 	k.State, k.Priority = supplier.InProgress, 0
 	t.Group = string(k.AppendTo(nil))
@@ -120,7 +120,7 @@ func (q *Queues) Due(db shard.DB, ordinal int, key []byte, limit int) (againMs i
 		return t.nowIf(more), err
 	case supplier.InProgress:
 		return t.audit(key, limit)
-	case supplier.Pending, supplier.DLQ, supplier.Paused:
+	case supplier.Pending, supplier.DLQ, supplier.Paused, supplier.Rate:
 	}
 	return 0, nil
 }

@@ -20,6 +20,7 @@ type Shard struct {
 	wake chan struct{} // tells the janitor that there may be work earlier than it thinks; capacity 1
 
 	probes atomic.Int32 // goroutines of lockBefore
+	kicked atomic.Bool  // see ServeGroups
 
 	mu sync.Mutex
 	// All that follows is guarded by mu, which a transaction holds from its first use of the shard to its end.

@@ -314,6 +314,11 @@ func (t *timetable) rouse(ms int64) {
 		return
 	}
 	t.wakeAtMs = ms
+	t.nudge()
+}
+
+// nudge wakes the timekeeper. It needs no lock.
+func (t *timetable) nudge() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -479,6 +484,7 @@ func (s *Shard) keepTime() {
 // attend does one round of what is due and tells after what time the next is.
 func (s *Shard) attend(tx *Tx) (again time.Duration, err error) {
 	err = tx.Repeat(MaskOf(s.ordinal), func() error {
+		s.serveGroups(tx)
 		if err := s.attendLapses(tx); err != nil {
 			return err
 		}

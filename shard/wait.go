@@ -285,21 +285,26 @@ func (s *Shard) noteSignals() {
 	}
 }
 
-// ServeGroups serves, on every shard, those who wait for groups: something that they depend on has changed, and it is no
-// key. The caller must hold no locks.
+// ServeGroups has those served who wait for groups: something that they depend on has changed, and it is no key.
 func (st *Store) ServeGroups() {
-	tx := st.NewTx()
-	for ordinal, s := range st.shards {
-		tx.Begin(MaskOf(ordinal))
-		for k, q := range s.queues {
-			if k.kind == KindGroup && !q.ready {
-				q.ready = true
-				tx.ready = append(tx.ready, q)
-			}
-		}
-		tx.serveReady()
-		tx.End()
+	for _, s := range st.shards {
+		s.kicked.Store(true)
+		s.times.nudge()
 	}
+}
+
+// serveGroups is the timekeeper's part of ServeGroups.
+func (s *Shard) serveGroups(tx *Tx) {
+	if !s.kicked.Swap(false) {
+		return
+	}
+	for k, q := range s.queues {
+		if k.kind == KindGroup && !q.ready {
+			q.ready = true
+			tx.ready = append(tx.ready, q)
+		}
+	}
+	tx.serveReady()
 }
 
 // noteWiped is called when a commit has emptied a database, which is a matter for those who wait for streams only.

@@ -12,7 +12,7 @@ import (
 //	codeq:q:<command>[:<tenant>][:s:<shard>]:<state>      legacy
 //	codeq:q:{<command>[:<tenant>]}[:s:<shard>]:<state>    hash-tagged
 //
-//	state = pending:<0-9> | inprog | delayed | dlq | paused
+//	state = pending:<0-9> | inprog | delayed | dlq | paused | rate
 //
 // A tenant may contain anything, colons too, so the grammar needs rules; a key
 // is read from both ends towards its middle:
@@ -44,6 +44,7 @@ const (
 	Delayed                 // a sorted set
 	DLQ                     // a set
 	Paused                  // a string, which is there while the queue is paused
+	Rate                    // a string: how far the queue's rate of new tasks is used up
 )
 
 // String is the state's word in keys, without the priority.
@@ -59,6 +60,8 @@ func (s State) String() string {
 		return "dlq"
 	case Paused:
 		return "paused"
+	case Rate:
+		return "rate"
 	}
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
@@ -116,7 +119,7 @@ func (k Key) Validate() error {
 		return fmt.Errorf("the command is empty; give the queue's command")
 	case bytes.IndexByte(k.Command, ':') >= 0 || k.Command[0] == '{':
 		return fmt.Errorf("the command %q has a colon or begins with a brace; name it without", k.Command)
-	case k.State > Paused:
+	case k.State > Rate:
 		return fmt.Errorf("%v is no state of a queue", k.State)
 	case k.Priority < 0 || k.Priority > MaxPriority || k.State != Pending && k.Priority != 0:
 		return fmt.Errorf("the priority %d of %v is not possible; use 0 to %d, with pending only", k.Priority, k.State, MaxPriority)
@@ -203,6 +206,9 @@ func cutState(b []byte) (rest []byte, state State, priority int, ok bool) {
 		}
 		rest, ok = cutSuffix(b, ":delayed")
 		return rest, Delayed, 0, ok
+	case 'e':
+		rest, ok = cutSuffix(b, ":rate")
+		return rest, Rate, 0, ok
 	case 'q':
 		rest, ok = cutSuffix(b, ":dlq")
 		return rest, DLQ, 0, ok
