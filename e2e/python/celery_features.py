@@ -164,7 +164,8 @@ def states_on_the_way():
     assert running.info == {"percent": 50}
     messages = []
     results = client(tasks.RESULT_DATABASE)
-    assert running.get(timeout=WAIT, on_message=messages.append, on_interval=lambda: results.set("go on", 1)) == "through"
+    value = running.get(timeout=WAIT, on_message=messages.append, on_interval=lambda: results.set("go on", 1))
+    assert value == "through"
     assert messages[-1]["status"] == states.SUCCESS
     assert [value for _, value in group(tasks.add.s(1, 1), tasks.add.s(2, 2))().iter_native()]
 

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Celery under load: a prefork and a threaded worker, late acknowledgement, retries, countdowns, chains, priorities.
 
-A worker takes a message off its list and notes it as unacknowledged a moment later, so a crash of the server between the
-two loses it, at most one for each worker. What is noted comes back when its visibility timeout is over; Celery's workers
-look for that every 100 seconds, so this driver does it for them. A message comes twice if the crash took only the
-server's reply. So over a crash a task is done at least once, if what was lost on its way is sent again.
+A worker takes a message off its list and notes it as unacknowledged a moment later, so a crash of the server between
+the two loses it, at most one for each worker. What is noted comes back when its visibility timeout is over; Celery's
+workers look for that every 100 seconds, so this driver does it for them. A message comes twice if the crash took only
+the server's reply. So over a crash a task is done at least once, if what was lost on its way is sent again.
 """
 
 import json
@@ -66,10 +66,11 @@ class Load:
             ledger.enqueued(task, dies=dies, fails=None if ledger.KILL else failures)
 
     def outstanding(self):
-        """The tasks that have not come to the state that they must come to, and those that have a message left."""
+        """What Celery has noted of tasks that have not come to their state, or that have a message left."""
         metas = app.backend.client.mget([app.backend.get_key_for_task(task) for task in self.expected])
-        return messages() | {task for task, meta in zip(self.expected, metas)
-                             if meta is None or json.loads(meta)["status"] != self.expected[task]}
+        left = {task: meta for task, meta in zip(self.expected, metas)
+                if meta is None or json.loads(meta)["status"] != self.expected[task]}
+        return {**dict.fromkeys(messages()), **left}
 
     def await_end(self):
         """Waits until nothing is outstanding. After a crash it recovers what Celery left lying when nothing moves."""
@@ -88,7 +89,7 @@ class Load:
         with app.connection_for_read() as connection:
             connection.default_channel.qos.restore_visible(interval=1)
         # What follows in a chain is sent when what it follows is done.
-        lost = sorted(left - messages())
+        lost = sorted(set(left) - messages())
         if len(lost) > WORKERS + 1:
             raise RuntimeError(f"{lost} are nowhere; at most {WORKERS} can have been on their way")
         for task in lost[:WORKERS]:

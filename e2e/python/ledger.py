@@ -1,8 +1,8 @@
 """What every Python driver shares: its environment, the events on standard output, and named checks.
 
-A driver tells the harness what it did, one JSON object per line. A line is written with one write(2), so that the lines
-of worker processes do not mix with the driver's. The workers' own standard output is the log, standard error, since some
-of them talk there; they find the events' file descriptor in E2E_EVENTS.
+A driver tells the harness what it did, one JSON object per line. A line is written with one write(2), so that the
+lines of worker processes do not mix with the driver's. The workers' own standard output is the log, standard error,
+since some of them talk there; they find the events' file descriptor in E2E_EVENTS.
 """
 
 import contextlib

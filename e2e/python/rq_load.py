@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """RQ under load: forking workers on three queues, retries, scheduled jobs, dependencies, jobs that fail for good.
 
-RQ takes a job off its list before it notes it as started, so a crash of the server between the two leaves a job that is
-on no list; and a job whose success could not be noted is run again by whoever requeues it. So RQ promises neither at
-most once nor at least once over a crash. This driver does what an operator does then: it lets the started jobs that
-nobody works on time out, requeues what failed for that reason, and enqueues again what was lost on its way, which may be
-one job for each worker.
+RQ takes a job off its list before it notes it as started, so a crash of the server between the two leaves a job that
+is on no list; and a job whose success could not be noted is run again by whoever requeues it. So RQ promises neither
+at most once nor at least once over a crash. This driver does what an operator does then: it lets the started jobs
+that nobody works on time out, requeues what failed for that reason, and enqueues again what was lost on its way,
+which may be one job for each worker.
 """
 
 import datetime
@@ -76,18 +76,27 @@ class Load:
         ledger.enqueued(task, dies=dies, fails=None if ledger.KILL else min(failures, RETRIES + 1))
 
     def outstanding(self):
-        """The jobs that have not come to the status that they must come to."""
+        """The jobs that have not come to the status that they must come to, and those that will be worked on again."""
         tasks = list(self.expected)
         jobs = Job.fetch_many(tasks, connection=self.connection)
+        waiting = self.waiting() | set(itertools.chain.from_iterable(
+            queue.started_job_registry.get_job_ids() for queue in self.queues))
         return {task: job for task, job in zip(tasks, jobs)
-                if job is None or job.get_status(refresh=False) != self.expected[task]}
+                if job is None or job.get_status(refresh=False) != self.expected[task] or task in waiting}
+
+    def waiting(self):
+        """The jobs on any list that a worker or the scheduler looks at."""
+        places = [queue.job_ids for queue in self.queues]
+        places += [queue.scheduled_job_registry.get_job_ids() for queue in self.queues]
+        return set(itertools.chain.from_iterable(places))
 
     def await_end(self):
         """Waits until nothing is outstanding. After a crash it recovers what RQ left lying when nothing moves."""
         before, since, steps = None, time.monotonic(), 0
         while left := ledger.persistently(DOWN, self.outstanding):
-            if set(left) != before:
-                before, since, steps = set(left), time.monotonic(), 0
+            now = {task: job and (job.get_status(refresh=False), job.retries_left) for task, job in left.items()}
+            if now != before:
+                before, since, steps = now, time.monotonic(), 0
             elif time.monotonic() - since > ledger.PATIENCE_SECONDS:
                 raise RuntimeError(f"nothing moves, and these are left: {left}")
             elif ledger.KILL and steps < STEPS and time.monotonic() - since > STALL_SECONDS * (steps + 1):
@@ -96,8 +105,7 @@ class Load:
             time.sleep(0.1)
 
     def recover(self, left):
-        waiting = set(itertools.chain.from_iterable(queue.job_ids for queue in self.queues))
-        waiting |= set(itertools.chain.from_iterable(q.scheduled_job_registry.get_job_ids() for q in self.queues))
+        waiting = self.waiting()
         for queue in self.queues:
             queue.started_job_registry.cleanup(timestamp=2 ** 40)  # requeues or fails all of them
             for task in queue.failed_job_registry.get_job_ids():

@@ -25,13 +25,20 @@ module Ledger
     def initialize
       @mutex = Mutex.new
       @done = {}
+      @count = 0
     end
 
     def pass_on(line)
       EVENTS.write(line)
       event = JSON.parse(line)
-      @mutex.synchronize { @done[event["id"]] = true } if event["event"] == "done"
+      @mutex.synchronize do
+        @count += 1
+        @done[event["id"]] = true if event["event"] == "done"
+      end
     end
+
+    # count is how many events there were.
+    def count = @mutex.synchronize { @count }
 
     def done?(task)
       @mutex.synchronize { @done.key?(task) }
