@@ -116,8 +116,8 @@ def messages():
 
 
 def worker(*pool):
-    return ledger.start(sys.executable, "-m", "celery", "--app", "celery_app", "worker", "--loglevel", "INFO", "--without-gossip",
-                        "--without-mingle", "--hostname", f"{pool[1]}@localhost", *pool)
+    return ledger.start(sys.executable, "-m", "celery", "--app", "celery_app", "worker", "--loglevel", "INFO",
+                        "--without-gossip", "--without-mingle", "--hostname", f"{pool[1]}@localhost", *pool)
 
 
 def main():

@@ -8,6 +8,8 @@ require_relative "sidekiq_app"
 require "sidekiq/api"
 require "sidekiq/cli"
 require "sidekiq-cron"
+require "sidekiq/web"
+require "rack/mock"
 
 # with_worker runs a Sidekiq process around a block and gives it the id of the process.
 def with_worker(*options, reliable: false)
@@ -191,6 +193,28 @@ Ledger.check("reliable_fetch") do
       Ledger.wait_for("it is acknowledged") { redis { |r| r.keys("working:*").empty? } }
     end
     Ledger.assert(id && Sidekiq::Queue.new.size.zero?)
+  end
+end
+
+Ledger.check("web") do
+  emptied do
+    Note.set(queue: "shown").perform_async("order", "waits")
+    Note.perform_in(3600, "order", "later")
+    Sidekiq::DeadSet.new.kill(JSON.generate("class" => "Note", "args" => [], "jid" => "buried", "queue" => "shown"))
+    page = lambda do |path|
+      status, _, body = Sidekiq::Web.new.call(
+        Rack::MockRequest.env_for(path, "rack.session" => { csrf: SecureRandom.base64(32) })
+      )
+      Ledger.equal(status, 200)
+      body.each.to_a.join
+    end
+    { "/" => "Dashboard", "/busy" => "Process", "/queues" => "shown", "/queues/shown" => "waits",
+      "/scheduled" => "later", "/retries" => "Retries", "/morgue" => "buried" }.each do |path, text|
+      Ledger.assert(page.call(path).include?(text), "#{path} shows #{text}")
+    end
+    stats = JSON.parse(page.call("/stats"))
+    Ledger.equal(stats["sidekiq"].values_at("enqueued", "scheduled", "dead"), [1, 1, 1])
+    Ledger.equal(stats["redis"]["redis_version"], Sidekiq.redis_info["redis_version"])
   end
 end
 
