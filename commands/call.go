@@ -19,6 +19,9 @@ type Command struct {
 	// Reads says of a command that writes that the keys it looks up count as hits and misses, as in Redis. Those of read-only
 	// commands do anyway.
 	Reads bool
+	// Effects says of a command that is not one that writes that a script which may not write may not issue it either: in Redis
+	// a replica would have to learn of it.
+	Effects bool
 
 	stats *commandStats // set by the registry
 }

@@ -28,7 +28,7 @@ func hyperLogLogCommands() []Command {
 			Group: spec.HyperLogLog, Since: "2.8.9", Complexity: "O(N) with N the number of keys",
 			Summary: "Estimates how many different elements were added to a HyperLogLog, or to several together.",
 			Flags:   spec.ReadOnly,
-			Keys:    spec.Keys{spec.KeysFrom(1, spec.RW|spec.Access)}}, Run: pfcount},
+			Keys:    spec.Keys{spec.KeysFrom(1, spec.RW|spec.Access)}}, Run: pfcount, Effects: true},
 		{Command: spec.Command{Name: "pfmerge", Syntax: "PFMERGE destkey sourcekey [sourcekey ...]", Arity: -2,
 			Group: spec.HyperLogLog, Since: "2.8.9", Complexity: "O(N) with N the number of keys",
 			Summary: "Adds the elements of HyperLogLogs to another one.",

@@ -50,12 +50,12 @@ func pubSubCommands() []Command {
 			Group: spec.PubSub, Since: "2.0.0",
 			Complexity: "O(N+M) where N is the number of clients that listen to the channel and M the number of patterns that anybody listens to",
 			Summary:    "Sends a message to a channel and returns how many clients get it.", Flags: send},
-			Run: publish},
+			Run: publish, Effects: true},
 		{Command: spec.Command{Name: "spublish", Syntax: "SPUBLISH shardchannel message",
 			Group: spec.PubSub, Since: "7.0.0", Complexity: "O(N) where N is the number of clients that listen to the channel",
 			Summary: "Sends a message to a shard channel and returns how many clients get it.", Flags: send,
 			Keys: spec.Keys{spec.FirstKey(spec.NotKey)}},
-			Run: spublish},
+			Run: spublish, Effects: true},
 	}, pubSubSubcommands()...)
 }
 

@@ -215,7 +215,7 @@ func (r *scriptRun) admit(args [][]byte) (*Command, error) {
 		return nil, resp.ErrScriptWrongArgs
 	case cmd.Has(spec.NoScript):
 		return nil, resp.ErrScriptNotAllowed
-	case r.readOnly && cmd.Has(spec.Write):
+	case r.readOnly && (cmd.Has(spec.Write) || cmd.Effects):
 		return nil, errReadOnlyScript
 	}
 	return cmd, nil

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -49,6 +50,15 @@ func TestScriptCommands(t *testing.T) {
 	c.want("$1 1", "GET str")
 	c.want("-ERR Write commands are not allowed from read-only scripts.", "EVAL_RO return%20redis.pcall('set','a','1') 0")
 	c.want("$1 1", "EVAL_RO return%20redis.call('get',KEYS[1]) 1 str")
+}
+
+// TestReadOnlyEffects lets scripts that may not write issue what changes nothing here, but would be told to replicas.
+func TestReadOnlyEffects(t *testing.T) {
+	c := startServer(t, slices.Concat(pubSubCommands(), hyperLogLogCommands())...).client()
+	for _, effect := range []string{"'publish','c','m'", "'spublish','c','m'", "'pfcount','h'"} {
+		c.want("-ERR Write commands are not allowed from read-only scripts.", "EVAL_RO return%20redis.pcall("+effect+") 0")
+		c.want(":0", "EVAL return%20redis.call("+effect+") 0")
+	}
 }
 
 // TestPermits asks whether the script's user may carry out a command, of those that there are.

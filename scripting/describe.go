@@ -1,7 +1,9 @@
 package scripting
 
 import (
+	"container/heap"
 	"strconv"
+	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 
@@ -27,6 +29,82 @@ func numberCalls(p *lua.FunctionProto) {
 	for _, child := range p.FunctionPrototypes {
 		numberCalls(child)
 	}
+	endScopes(p)
+}
+
+// endScopes notes where each local variable ends. The compiler takes registers for indexes when it does so, and gets it wrong
+// from the first block on that has ended. Every block has a jump around it or is repeated by one, so a variable ends where the
+// first such jump leads to.
+func endScopes(p *lua.FunctionProto) {
+	around := make([][]int, len(p.Code)+1) // the ends of the jumps around what follows each instruction
+	for pc, inst := range p.Code {
+		if op := opcode(inst); op != lua.OP_JMP && op != lua.OP_FORLOOP && op != lua.OP_FORPREP {
+			continue
+		}
+		from, to := pc, pc+1+argSbx(inst)
+		if to < from {
+			from, to = to, from
+		}
+		if from >= 0 && to <= len(p.Code) {
+			around[from] = append(around[from], to)
+		}
+	}
+	var open ends
+	pc := 0
+	for _, local := range p.DbgLocals {
+		for ; pc < local.StartPc && pc < len(around); pc++ {
+			for _, end := range around[pc] {
+				heap.Push(&open, end)
+			}
+		}
+		for len(open) > 0 && open[0] <= local.StartPc {
+			heap.Pop(&open)
+		}
+		local.EndPc = len(p.Code)
+		if len(open) > 0 {
+			local.EndPc = open[0]
+		}
+		if end := loopEnd(p, local); end > 0 {
+			local.EndPc = min(local.EndPc, end)
+		}
+	}
+}
+
+// hiddenByLoop begins the names of the variables that hold a loop's state.
+const hiddenByLoop = "(for "
+
+// loopEnd answers where the loop ends whose state a hidden variable holds, which is declared before it, or 0.
+func loopEnd(p *lua.FunctionProto, local *lua.DbgLocalInfo) int {
+	if !strings.HasPrefix(local.Name, hiddenByLoop) {
+		return 0
+	}
+	for pc := local.StartPc; pc < len(p.Code); pc++ {
+		inst := p.Code[pc]
+		to := pc + 1 + argSbx(inst)
+		switch opcode(inst) {
+		case lua.OP_FORPREP:
+			return to + 1
+		case lua.OP_JMP:
+			if to > pc && to < len(p.Code) && opcode(p.Code[to]) == lua.OP_TFORLOOP {
+				return to + 2
+			}
+		}
+	}
+	return 0
+}
+
+// ends is a heap whose first element is the least.
+type ends []int
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, j int) bool { return e[i] < e[j] }
+func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *ends) Push(x any)        { *e = append(*e, x.(int)) }
+func (e *ends) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	*e = (*e)[:last]
+	return x
 }
 
 // callSite answers the Lua function that called the running library function, and its calling instruction.

@@ -91,7 +91,11 @@ func parseConversion(L *lua.LState, text string, i int) (conversion, int) {
 func (st *state) convert(L *lua.LState, out []byte, c conversion, arg int) []byte {
 	switch c.verb {
 	case 'c':
-		return c.pad(out, "", string([]byte{byte(checkInt(L, arg))}), false)
+		char := toInt(checkNumber(L, arg))
+		if char != int(int32(char)) {
+			char = 0 // the last byte of the smallest integer, which x86 makes of what does not fit
+		}
+		return append(out, cString(string(c.pad(nil, "", string([]byte{byte(char)}), false)))...)
 	case 'd', 'i':
 		return c.signed(out, int64(toInt(checkNumber(L, arg))))
 	case 'o', 'u', 'x', 'X':
@@ -102,6 +106,9 @@ func (st *state) convert(L *lua.LState, out []byte, c conversion, arg int) []byt
 		return appendQuoted(out, checkString(L, arg))
 	case 's':
 		s := checkString(L, arg)
+		if c.precision >= 0 || len(s) < wholeString {
+			s = cString(s)
+		}
 		if c.precision >= 0 && len(s) > c.precision {
 			s = s[:c.precision]
 		}
@@ -113,6 +120,15 @@ func (st *state) convert(L *lua.LState, out []byte, c conversion, arg int) []byt
 	}
 	raise(L, "invalid option '%%%s' to 'format'", letter)
 	return nil
+}
+
+// wholeString is the length from which a string without a precision is not formatted by C, but taken as it is.
+const wholeString = 100
+
+// cString is what C sees of a string: it ends at a NUL.
+func cString(s string) string {
+	s, _, _ = strings.Cut(s, "\x00")
+	return s
 }
 
 // pad writes sign and body in the width; zeros says that zeros may fill it.
@@ -162,11 +178,9 @@ func (c conversion) signed(out []byte, v int64) []byte {
 }
 
 func (c conversion) unsigned(out []byte, v float64) []byte {
-	var bits uint64
-	if v >= 1<<63 && v < 1<<64 {
-		bits = uint64(v)
-	} else {
-		bits = uint64(toInt(v))
+	bits := uint64(toInt(v))
+	if v >= 1<<63 {
+		bits = uint64(toInt(v-1<<63)) ^ 1<<63 // as x86 does it; from 2^64 on that is 0
 	}
 	prefix, text := "", ""
 	switch c.verb {

@@ -1,6 +1,8 @@
 package scripting
 
 import (
+	"errors"
+	"math"
 	"strconv"
 	"strings"
 
@@ -294,22 +296,35 @@ func luaToNumber(L *lua.LState) int {
 	if base < 2 || base > 36 {
 		argError(L, 2, "base out of range")
 	}
-	text = strings.ToLower(strings.Trim(text, " \t\n\v\f\r"))
+	v, ok := unsignedLong(text, base)
+	if !ok {
+		L.Push(lua.LNil)
+		return 1
+	}
+	L.Push(lua.LNumber(v))
+	return 1
+}
+
+// unsignedLong reads an integer as C's strtoul does: what is too large becomes the largest one.
+func unsignedLong(text string, base int) (uint64, bool) {
+	text = strings.ToLower(strings.Trim(cString(text), " \t\n\v\f\r"))
 	negative := strings.HasPrefix(text, "-")
-	text = strings.TrimPrefix(text, "-")
+	if negative || strings.HasPrefix(text, "+") {
+		text = text[1:]
+	}
 	if base == 16 {
 		text = strings.TrimPrefix(text, "0x")
 	}
 	v, err := strconv.ParseUint(text, base, 64)
-	if err != nil {
-		L.Push(lua.LNil)
-		return 1
+	if errors.Is(err, strconv.ErrRange) {
+		// It was given up at the digit that was too many. Those behind it have to be digits, too.
+		digit := func(c rune) bool { _, err := strconv.ParseUint(string(c), base, 64); return err == nil }
+		return math.MaxUint64, strings.TrimFunc(text, digit) == ""
 	}
 	if negative {
 		v = -v
 	}
-	L.Push(lua.LNumber(v))
-	return 1
+	return v, err == nil
 }
 
 func (st *state) toString(L *lua.LState) int {

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"codeq/scripting/luaparse"
 )
 
 var infinity = math.Inf(1)
@@ -12,14 +14,19 @@ func (st *state) mathLibrary() map[string]lua.LGFunction {
 	library := map[string]lua.LGFunction{
 		"deg":   func(L *lua.LState) int { return pushNumber(L, checkNumber(L, 1)/(math.Pi/180)) },
 		"rad":   func(L *lua.LState) int { return pushNumber(L, checkNumber(L, 1)*(math.Pi/180)) },
-		"atan2": two(math.Atan2), "fmod": two(math.Mod), "mod": two(math.Mod), "pow": two(math.Pow),
+		"atan2": two(math.Atan2), "fmod": two(math.Mod), "mod": two(math.Mod),
+		"pow": two(func(a, b float64) float64 { return luaparse.Compute('^', a, b) }),
 		"frexp": func(L *lua.LState) int {
 			fraction, exponent := math.Frexp(checkNumber(L, 1))
 			L.Push(lua.LNumber(fraction))
 			L.Push(lua.LNumber(exponent))
 			return 2
 		},
-		"ldexp":  func(L *lua.LState) int { return pushNumber(L, math.Ldexp(checkNumber(L, 1), checkInt(L, 2))) },
+		"ldexp": func(L *lua.LState) int {
+			exponent := checkInt(L, 2)
+			v := checkNumber(L, 1)
+			return pushNumber(L, luaparse.NaN(math.Ldexp(v, exponent), v, v))
+		},
 		"max":    extreme(func(a, b float64) bool { return a > b }),
 		"min":    extreme(func(a, b float64) bool { return a < b }),
 		"modf":   mathModf,
@@ -30,12 +37,26 @@ func (st *state) mathLibrary() map[string]lua.LGFunction {
 		},
 	}
 	for name, fn := range map[string]func(float64) float64{
-		"abs": math.Abs, "acos": math.Acos, "asin": math.Asin, "atan": math.Atan, "ceil": math.Ceil, "cos": math.Cos,
-		"cosh": math.Cosh, "exp": math.Exp, "floor": math.Floor, "log": math.Log, "log10": math.Log10, "sin": math.Sin,
+		"atan": math.Atan, "ceil": math.Ceil, "cos": math.Cos,
+		"cosh": math.Cosh, "exp": math.Exp, "floor": math.Floor, "log": math.Log, "sin": math.Sin,
 		"sinh": math.Sinh, "sqrt": math.Sqrt, "tan": math.Tan, "tanh": math.Tanh,
 	} {
-		library[name] = func(L *lua.LState) int { return pushNumber(L, fn(checkNumber(L, 1))) }
+		library[name] = func(L *lua.LState) int {
+			v := checkNumber(L, 1)
+			return pushNumber(L, luaparse.NaN(fn(v), v, v))
+		}
 	}
+	// What is not a number is a positive one where the reference implementation's library makes it so.
+	for name, fn := range map[string]func(float64) float64{"acos": math.Acos, "asin": math.Asin, "log10": math.Log10} {
+		library[name] = func(L *lua.LState) int {
+			v := checkNumber(L, 1)
+			if r := fn(v); !math.IsNaN(r) || !math.IsNaN(v) {
+				v = r
+			}
+			return pushNumber(L, v)
+		}
+	}
+	library["abs"] = func(L *lua.LState) int { return pushNumber(L, math.Abs(checkNumber(L, 1))) }
 	return library
 }
 
@@ -44,10 +65,12 @@ func pushNumber(L *lua.LState, v float64) int {
 	return 1
 }
 
+// two makes a function of two numbers. The second is checked first, as the compiler of the reference implementation has it.
 func two(fn func(a, b float64) float64) lua.LGFunction {
 	return func(L *lua.LState) int {
+		b := checkNumber(L, 2)
 		a := checkNumber(L, 1)
-		return pushNumber(L, fn(a, checkNumber(L, 2)))
+		return pushNumber(L, luaparse.NaN(fn(a, b), a, b))
 	}
 }
 

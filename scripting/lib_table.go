@@ -1,7 +1,6 @@
 package scripting
 
 import (
-	"sort"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -138,33 +137,86 @@ func (st *state) tableMaxn(L *lua.LState) int {
 	return 1
 }
 
-// sorter sorts the first n elements of a table in place, comparing as `<` or by a function.
+// sorter sorts elements of a table in place, comparing as `<` or by a function. It makes the comparisons and exchanges of the
+// reference implementation's quicksort, since scripts see them: in the order of elements that are equal, and in what an
+// order function is called with.
 type sorter struct {
 	st *state
 	L  *lua.LState
 	t  *lua.LTable
-	n  int
 	fn lua.LValue
 }
 
-func (s *sorter) Len() int { return s.n }
-
-func (s *sorter) Swap(i, j int) {
-	a, b := s.t.RawGetInt(i+1), s.t.RawGetInt(j+1)
-	s.t.RawSetInt(i+1, b)
-	s.t.RawSetInt(j+1, a)
+// sort sorts the elements low to high: the pivot is the middle one of three, which ends up at the last place but one while
+// the others are parted. The smaller part is sorted first, so the depth is logarithmic.
+func (s *sorter) sort(low, high int) {
+	for low < high {
+		s.exchangeIfLess(high, low)
+		if high-low == 1 {
+			return
+		}
+		middle := (low + high) / 2
+		if !s.exchangeIfLess(middle, low) {
+			s.exchangeIfLess(high, middle)
+		}
+		if high-low == 2 {
+			return
+		}
+		pivot := s.t.RawGetInt(middle)
+		s.exchange(middle, high-1)
+		middle = s.part(low, high, pivot)
+		s.exchange(high-1, middle)
+		if middle-low < high-middle {
+			s.sort(low, middle-1)
+			low = middle + 1
+		} else {
+			s.sort(middle+1, high)
+			high = middle - 1
+		}
+	}
 }
 
-func (s *sorter) Less(i, j int) bool {
-	a, b := s.t.RawGetInt(i+1), s.t.RawGetInt(j+1)
+// part puts what is less than the pivot before what is not, and answers where the latter begins.
+func (s *sorter) part(low, high int, pivot lua.LValue) int {
+	i, j := low, high-1
+	for {
+		for i++; s.less(s.t.RawGetInt(i), pivot); i++ {
+			if i > high {
+				raise(s.L, "invalid order function for sorting")
+			}
+		}
+		for j--; s.less(pivot, s.t.RawGetInt(j)); j-- {
+			if j < low {
+				raise(s.L, "invalid order function for sorting")
+			}
+		}
+		if j < i {
+			return i
+		}
+		s.exchange(i, j)
+	}
+}
+
+func (s *sorter) exchange(i, j int) {
+	a, b := s.t.RawGetInt(i), s.t.RawGetInt(j)
+	s.t.RawSetInt(i, b)
+	s.t.RawSetInt(j, a)
+}
+
+func (s *sorter) exchangeIfLess(i, j int) bool {
+	less := s.less(s.t.RawGetInt(i), s.t.RawGetInt(j))
+	if less {
+		s.exchange(i, j)
+	}
+	return less
+}
+
+func (s *sorter) less(a, b lua.LValue) bool {
 	s.st.work(s.L, 1)
 	if s.fn == lua.LNil {
 		return s.natural(a, b)
 	}
-	s.L.Push(s.fn)
-	s.L.Push(a)
-	s.L.Push(b)
-	s.L.Call(2, 1)
+	callMethod(s.L, s.fn, a, b)
 	less := lua.LVAsBool(s.L.Get(-1))
 	s.L.Pop(1)
 	return less
@@ -197,6 +249,7 @@ func (st *state) tableSort(L *lua.LState) int {
 	if L.Get(2) != lua.LNil {
 		checkFunction(L, 2)
 	}
-	sort.Sort(&sorter{st, L, t, t.Len(), L.Get(2)})
+	s := sorter{st, L, t, L.Get(2)}
+	s.sort(1, t.Len())
 	return 0
 }

@@ -3,7 +3,6 @@ package scripting
 import (
 	"math"
 	"strconv"
-	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 
@@ -95,11 +94,7 @@ func toNumber(v lua.LValue) (float64, bool) {
 	case lua.LNumber:
 		return float64(x), true
 	case lua.LString:
-		text := string(x)
-		if end := strings.IndexByte(text, 0); end >= 0 {
-			text = text[:end] // the reference implementation's strtod stops there
-		}
-		return luaparse.Number(text)
+		return luaparse.Number(cString(string(x)))
 	}
 	return 0, false
 }

@@ -322,8 +322,8 @@ func (m *matcher) backReference(s int, digit byte) int {
 		raise(m.L, "invalid capture index")
 	}
 	c := m.captures[i]
-	n := max(c.length, 0)
-	if len(m.src)-s >= n && m.src[c.start:c.start+n] == m.src[s:s+n] {
+	n := c.length
+	if n >= 0 && len(m.src)-s >= n && m.src[c.start:c.start+n] == m.src[s:s+n] {
 		return s + n
 	}
 	return -1

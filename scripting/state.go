@@ -382,10 +382,10 @@ func (st *state) failureText(err error) string {
 	v := st.errorValue(api)
 	t, ok := v.(*lua.LTable)
 	if !ok {
-		return "ERR " + st.text(v)
+		return "ERR " + cString(st.text(v))
 	}
 	if text, ok := toText(t.RawGetString("err")); ok {
-		return text
+		return cString(text)
 	}
 	return "ERR unknown error"
 }

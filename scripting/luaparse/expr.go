@@ -67,7 +67,7 @@ func (p *parser) unary() ast.Expr {
 	switch p.lx.tok.kind {
 	case tkNot:
 		p.lx.next()
-		e = &ast.UnaryNotOpExpr{Expr: single(p.subexpr(unaryPriority))}
+		e = negated(p.subexpr(unaryPriority))
 	case '-':
 		p.lx.next()
 		operand := p.subexpr(unaryPriority)
@@ -83,6 +83,17 @@ func (p *parser) unary() ast.Expr {
 	}
 	e.SetLine(line)
 	return e
+}
+
+// negated is `not e`, computed where e is a constant: what is not there is not among the function's constants.
+func negated(e ast.Expr) ast.Expr {
+	switch e.(type) {
+	case *ast.NilExpr, *ast.FalseExpr:
+		return &ast.TrueExpr{}
+	case *ast.TrueExpr, *ast.NumberExpr, *ast.StringExpr:
+		return &ast.FalseExpr{}
+	}
+	return &ast.UnaryNotOpExpr{Expr: single(e)}
 }
 
 func (p *parser) binary(op tokenKind, lhs, rhs ast.Expr) ast.Expr {
@@ -162,7 +173,21 @@ func Compute(op byte, a, b float64) float64 {
 	case '%':
 		return a - float64(math.Floor(a/b)*b) // rounded before the subtraction, on every machine
 	}
-	return math.Pow(a, b)
+	return NaN(math.Pow(a, b), a, b)
+}
+
+// NaN is the result of a function of a and b, but for which NaN it is, if it is one: scripts see the sign. It is that of
+// an argument which is one, else the one that an x86 processor makes, which is negative.
+func NaN(v, a, b float64) float64 {
+	switch {
+	case !math.IsNaN(v):
+		return v
+	case math.IsNaN(a):
+		return a
+	case math.IsNaN(b):
+		return b
+	}
+	return math.Copysign(v, -1)
 }
 
 func literal(e ast.Expr) (float64, bool) {

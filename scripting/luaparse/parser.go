@@ -319,7 +319,7 @@ func (p *parser) block() []ast.Stmt {
 		stmts = append(stmts, stmt)
 		p.accept(';')
 	}
-	return stmts
+	return closed(stmts)
 }
 
 // number makes a number expression that gopher-lua's compiler reads back exactly.

@@ -16,7 +16,7 @@ func (p *parser) statement() (stmt ast.Stmt, last bool) {
 		stmt = p.whileStmt(line)
 	case tkDo:
 		p.lx.next()
-		stmt = &ast.DoBlockStmt{Stmts: p.body(nil)}
+		stmt = &ast.IfStmt{Condition: compared(true, line), Then: p.body(nil)}
 		p.closing(tkEnd, tkDo, line)
 	case tkFor:
 		stmt = p.forStmt(line)
@@ -52,14 +52,14 @@ func (p *parser) ifStmt(line int) ast.Stmt {
 	first.SetLine(line)
 	current := first
 	p.lx.next()
-	current.Condition = p.expr()
+	current.Condition = p.condition()
 	p.expect(tkThen)
 	current.Then = p.body(nil)
 	for p.lx.tok.kind == tkElseif {
 		next := &ast.IfStmt{}
 		next.SetLine(p.lx.line)
 		p.lx.next()
-		next.Condition = p.expr()
+		next.Condition = p.condition()
 		p.expect(tkThen)
 		next.Then = p.body(nil)
 		current.Else = []ast.Stmt{next}
@@ -70,6 +70,60 @@ func (p *parser) ifStmt(line int) ast.Stmt {
 	}
 	p.closing(tkEnd, tkIf, line)
 	return first
+}
+
+// closed puts an empty statement behind a declaration that ends a block: otherwise nothing would lie between the beginning of the
+// variable and the end of the block, and no one could tell whether it belongs to it.
+func closed(stmts []ast.Stmt) []ast.Stmt {
+	if len(stmts) == 0 {
+		return stmts
+	}
+	last := stmts[len(stmts)-1]
+	if _, ok := last.(*ast.LocalAssignStmt); !ok {
+		return stmts
+	}
+	empty := &ast.IfStmt{Condition: compared(true, last.LastLine()), Then: []ast.Stmt{}}
+	empty.SetLine(last.LastLine())
+	return append(stmts, empty)
+}
+
+// condition reads the condition of a block. A jump leads around the block, also where the condition is a constant, so that the
+// code tells where the block's variables end.
+func (p *parser) condition() ast.Expr {
+	e := p.expr()
+	if holds, ok := constant(e); ok {
+		return compared(holds, e.Line())
+	}
+	return e
+}
+
+// constant tells whether an expression counts as true, if that can be told without evaluating it.
+func constant(e ast.Expr) (holds, ok bool) {
+	switch x := e.(type) {
+	case *ast.TrueExpr, *ast.NumberExpr, *ast.StringExpr:
+		return true, true
+	case *ast.FalseExpr, *ast.NilExpr:
+		return false, true
+	case *ast.LogicalOpExpr:
+		holds, ok = constant(x.Lhs)
+		if ok && holds == (x.Operator == "and") {
+			return constant(x.Rhs)
+		}
+		return holds, ok
+	}
+	return false, false
+}
+
+// compared is a condition that holds, or does not, and that the compiler does not see through.
+func compared(holds bool, line int) ast.Expr {
+	e := &ast.RelationalOpExpr{Operator: "==", Lhs: &ast.NilExpr{}, Rhs: &ast.NilExpr{}}
+	if !holds {
+		e.Operator = "~="
+	}
+	e.SetLine(line)
+	e.Lhs.SetLine(line)
+	e.Rhs.SetLine(line)
+	return e
 }
 
 // loop reads a loop's body, in which break may stand.
@@ -244,7 +298,7 @@ func (p *parser) exprStmt() ast.Stmt {
 	for _, t := range targets {
 		t.SetLine(p.lx.lastLine)
 	}
-	if len(targets) > 1 {
+	if _, logical := values[0].(*ast.LogicalOpExpr); logical || len(targets) > 1 {
 		return multiple(targets, values, line)
 	}
 	s := &ast.AssignStmt{Lhs: targets, Rhs: values}
@@ -252,8 +306,9 @@ func (p *parser) exprStmt() ast.Stmt {
 	return s
 }
 
-// multiple spells an assignment to several targets out with temporary variables, because gopher-lua stores a value
-// before it has read the others: `a, b = b, a` would give both the value of b. The reference implementation evaluates
+// multiple spells an assignment to one or several targets out with temporary variables, because gopher-lua stores a value
+// before it has read the others: `a, b = b, a` would give both the value of b. And `a = f() and b` would leave a local variable as
+// it was, where f returns nil or false. The reference implementation evaluates
 // the tables and keys on the left, then the right side, then stores from right to left.
 func multiple(targets, values []ast.Expr, line int) ast.Stmt {
 	left := &ast.LocalAssignStmt{}
@@ -280,13 +335,13 @@ func multiple(targets, values []ast.Expr, line int) ast.Stmt {
 		store.SetLine(t.Line())
 		stores = append([]ast.Stmt{store}, stores...)
 	}
-	block := &ast.DoBlockStmt{}
+	block := &ast.IfStmt{Condition: compared(true, line)}
 	if len(left.Names) > 0 {
 		left.SetLine(line)
-		block.Stmts = append(block.Stmts, left)
+		block.Then = append(block.Then, left)
 	}
 	right.SetLine(line)
-	block.Stmts = append(append(block.Stmts, right), stores...)
+	block.Then = append(append(block.Then, right), stores...)
 	block.SetLine(line)
 	return block
 }
