@@ -159,11 +159,11 @@ func TestMigrateValues(t *testing.T) {
 			}
 			return reply.Str
 		}
-		// A long string is in chunks; the others are partitioned keys, where there are such.
+		// A long string is in chunks; the others are partitioned keys, where there are such, with a retention that is not over.
 		values := dumpValues(rng, "key")
 		values["long string"] = [][]string{{"SETRANGE", "key", "50000", "far"}, {"APPEND", "key", strings.Repeat("tail", 10_000)}}
 		values["tasks"] = [][]string{{"HSET", "codeq:tasks", "id1", "a", "id2", "b", "id3", "c"}}
-		values["deadlines"] = [][]string{{"ZADD", "codeq:tasks:ttl", "1", "id1", "2", "id2", "3", "id3"}}
+		values["deadlines"] = [][]string{{"ZADD", "codeq:tasks:ttl", "4102444801", "id1", "4102444802", "id2", "4102444803", "id3"}}
 		for name, commands := range values {
 			key := commands[0][1]
 			for _, command := range commands {
