@@ -24,7 +24,7 @@ func scripts(ctx context.Context, s settings, servers []*peer.Server) error {
 	older, newer := codeqclient.OldClaimScript, codeqclient.ClaimScript
 	tries := strconv.Itoa(codeqclient.ClaimTries)
 	two := []string{"EVALSHA", nameOf(older), "2", q.Pending(waitingPriority), q.InProgress(), tries}
-	twelve := []string{"EVALSHA", nameOf(newer), "12", q.InProgress(), "codeq:tasks"}
+	twelve := []string{"EVALSHA", nameOf(newer), "12", q.InProgress(), keyTasks}
 	for priority := codeqclient.MaxPriority; priority >= 0; priority-- {
 		twelve = append(twelve, q.Pending(priority))
 	}
@@ -65,7 +65,7 @@ func claimable(q codeqclient.Queue, script string, tasks bool) func(c *peer.Conn
 		if tasks {
 			body := fmt.Sprintf(`{"command":"render","payload":"%s"}`, strings.Repeat("x", payload))
 			err := pipelined(c, batches, func(dst []byte, batch int) []byte {
-				args := []string{"HSET", "codeq:tasks"}
+				args := []string{"HSET", keyTasks}
 				for i := batch * listBatch; i < (batch+1)*listBatch; i++ {
 					args = append(args, id(i), body)
 				}

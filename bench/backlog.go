@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"codeq/internal/peer"
+)
+
+const (
+	backlogTasks  = 10_000_000
+	backlogQueues = 100       // that tasks wait in, where their number is what changes
+	backlogFew    = 1000      // tasks that wait in the first of the measurements that change this
+	backlogSome   = 1_000_000 // in the second
+	backlogFixed  = 100_000   // where the number of queues is what changes
+	backlogCycles = 40_000    // of one measurement
+	backlogBatch  = 16
+	fillBatch     = 500 // tasks per Q.MENQUEUE when a backlog is made
+
+	backlogMemoryMB = 1024
+	backlogStart    = 10 * time.Second
+
+	settledShare = 0.1 // of a core that an idle server may use
+	settledEvery = 500 * time.Millisecond
+	settledLimit = 30 * time.Second
+)
+
+// backlog measures what a task's cycle costs with many tasks waiting and with many queues, which should make no difference, and what
+// memory and time to start many waiting tasks take. It is codeq's only: redis would need many times the memory.
+func backlog(ctx context.Context, s settings, servers []*peer.Server) error {
+	for _, server := range servers {
+		if server.Kind() != peer.Codeq {
+			continue
+		}
+		return backlogOf(ctx, server, s.count(backlogTasks))
+	}
+	return errors.New("backlog measures codeq")
+}
+
+func backlogOf(ctx context.Context, server *peer.Server, most int) error {
+	fmt.Printf("%d tasks are enqueued, claimed and submitted %d at a time by %d producers and %d workers, with as many waiting, of %d bytes\n"+
+		"each, in so many queues; µs is the server's processor time for a task, compaction of the backlog included where it has not ended.\n\n"+
+		"| waiting | queues | tasks/s | µs |\n|---|---|---|---|\n", backlogCycles, backlogBatch, queueProducers, queueWorkers, queuePayload)
+	for _, queues := range []int{1, 100, 10_000} {
+		if err := emptied(server); err != nil {
+			return err
+		}
+		if err := cycleWith(ctx, server, 0, min(backlogFixed, most), queues); err != nil {
+			return err
+		}
+	}
+	if err := emptied(server); err != nil {
+		return err
+	}
+	waiting := 0
+	for _, n := range []int{backlogFew, backlogSome, most} {
+		if n = min(n, most); n <= waiting {
+			break
+		}
+		if err := cycleWith(ctx, server, waiting, n, backlogQueues); err != nil {
+			return err
+		}
+		waiting = n
+	}
+	return restartWith(ctx, server, waiting)
+}
+
+func emptied(server *peer.Server) error {
+	c, err := loader(server)
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
+// cycleWith makes so many tasks wait and prints what a cycle costs then.
+func cycleWith(ctx context.Context, server *peer.Server, from, to, queues int) error {
+	if err := fillQueues(ctx, server, from, to, queues); err != nil {
+		return fmt.Errorf("make %d tasks wait: %w", to, err)
+	}
+	if err := settle(ctx, server); err != nil {
+		return err
+	}
+	before := processorTime(server.PID())
+	perSecond, err := cycle(ctx, server, queues, backlogBatch, backlogCycles)
+	if err != nil {
+		return err
+	}
+	micros := float64((processorTime(server.PID()) - before).Microseconds()) / backlogCycles
+	fmt.Printf("| %d | %d | %.0f | %.1f |\n", to, queues, perSecond, micros)
+	return nil
+}
+
+// fillQueues enqueues until so many tasks wait, spread evenly over the queues.
+func fillQueues(ctx context.Context, server *peer.Server, from, to, queues int) error {
+	batch := max(1, min(fillBatch, (to-from)/queues))
+	turns := (to - from) / batch
+	parts := make(chan int, queueProducers)
+	for part := range queueProducers {
+		parts <- part
+	}
+	_, err := together(server, queueProducers, func(c *peer.Conn) error {
+		c.SetTimeout(loadTimeout)
+		var out []byte
+		for turn := <-parts; turn < turns && ctx.Err() == nil; turn += queueProducers {
+			out = appendEnqueue(out[:0], turn%queues, batch)
+			if err := exchange(c, out, 1, nil); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	return err
+}
+
+// settle waits until the server has done what a load leaves behind, or for a while.
+func settle(ctx context.Context, server *peer.Server) error {
+	limited, cancel := context.WithTimeout(ctx, settledLimit)
+	defer cancel()
+	last := time.Duration(-1)
+	err := peer.Poll(limited, settledEvery, func() (bool, error) {
+		was := last
+		last = processorTime(server.PID())
+		return was >= 0 && last-was < time.Duration(settledShare*float64(settledEvery)), nil
+	})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// restartWith prints the memory that the server has with the tasks that wait, and how long it takes to start on them.
+func restartWith(ctx context.Context, server *peer.Server, waiting int) error {
+	loaded, err := residentMB(server.PID())
+	if err != nil {
+		return err
+	}
+	if err := server.Term(ctx); err != nil {
+		return err
+	}
+	clean, err := timeStart(ctx, server, waiting, countReady)
+	if err != nil {
+		return err
+	}
+	server.Kill9()
+	crashed, err := timeStart(ctx, server, waiting, countReady)
+	if err != nil {
+		return err
+	}
+	started, err := residentMB(server.PID())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nWith %d tasks in %d queues: %d MB resident, %d MB after a start and the counting of all queues (limit %d MB); start %v after\n"+
+		"a clean stop, %v after kill -9 (limit %v).\n", waiting, backlogQueues, loaded, started, backlogMemoryMB,
+		clean.Round(time.Millisecond), crashed.Round(time.Millisecond), backlogStart)
+	return nil
+}
+
+// countReady counts the tasks that wait.
+func countReady(c *peer.Conn) (ready int, err error) {
+	for queue := range backlogQueues {
+		stats, err := c.Call("Q.STATS", queueName(queue))
+		if err != nil {
+			return 0, err
+		}
+		for i := 0; i+1 < len(stats.Elems); i += 2 {
+			if stats.Elems[i].Str != "ready" {
+				continue
+			}
+			n, err := strconv.Atoi(stats.Elems[i+1].Str)
+			if err != nil {
+				return 0, fmt.Errorf("Q.STATS: %w", err)
+			}
+			ready += n
+		}
+	}
+	return ready, nil
+}
