@@ -50,12 +50,25 @@ func appendNull(dst []byte, proto int) []byte {
 	return append(dst, "$-1\r\n"...)
 }
 
-// appendReply encodes what a script returned for a client of the protocol version.
-func (st *state) appendReply(dst []byte, v lua.LValue, proto int) []byte {
-	return st.appendValue(dst, v, proto, 0)
+// appendReply encodes what a script returned for a client of the protocol version, unless it is killed meanwhile or the reply is
+// larger than a string may be: a small table that is in itself many times over has no end.
+func (st *state) appendReply(dst []byte, v lua.LValue, name string, proto int) (reply []byte, failed bool) {
+	mark := len(dst)
+	st.replyEnd = mark + st.e.opts.MaxStringBytes
+	dst = st.appendValue(dst, v, proto, 0)
+	switch {
+	case st.stopped:
+		return appendError(dst[:mark], killedText+" script: "+name), true
+	case len(dst) > st.replyEnd:
+		return appendError(dst[:mark], "ERR the script's reply is too large"), true
+	}
+	return dst, false
 }
 
 func (st *state) appendValue(dst []byte, v lua.LValue, proto, depth int) []byte {
+	if st.Done() != nil || len(dst) > st.replyEnd {
+		return dst
+	}
 	if depth >= maxReplyDepth {
 		return appendError(dst, "ERR reached lua stack limit")
 	}

@@ -75,17 +75,26 @@ func TestForbiddenGlobals(t *testing.T) {
 func TestLimitsAreErrors(t *testing.T) {
 	e := New(Options{MaxStringBytes: 1 << 20, MaxCoroutines: 10})
 	for body, want := range map[string]string{
-		"return string.rep('x', 1e9)":                                                       "resulting string too large",
-		"local s = 'x' while true do s = s .. s end":                                        "resulting string too large",
-		"local t = {} for i = 1, 100 do t[i] = ('x'):rep(1e5) end return table.concat(t)":   "resulting string too large",
-		"return (('x'):rep(1e5):gsub('x', ('y'):rep(100)))":                                 "resulting string too large",
-		"local t = {} for i = 1, 100 do t[i] = coroutine.create(function() end) end":        "too many coroutines",
-		"local function f() return 1 + f() end return f()":                                  "stack overflow",
-		"local function f() return (pcall(f)) and 1 end local function g() g() g() end g()": "stack overflow",
-		"return string.match(('x'):rep(300000), ('(x'):rep(33))":                            "too many captures",
-		"return " + strings.Repeat("(", 300) + "1" + strings.Repeat(")", 300):               "too many syntax levels",
-		"return " + strings.Repeat("{", 300) + strings.Repeat("}", 300):                     "too many syntax levels",
-		strings.Repeat("local a ", 201):                                                     "more than 200 local variables",
+		"return string.rep('x', 1e9)":                                                            "resulting string too large",
+		"local s = 'x' while true do s = s .. s end":                                             "resulting string too large",
+		"local t = {} for i = 1, 100 do t[i] = ('x'):rep(1e5) end return table.concat(t)":        "resulting string too large",
+		"return (('x'):rep(1e5):gsub('x', ('y'):rep(100)))":                                      "resulting string too large",
+		"local t = {} for i = 1, 100 do t[i] = coroutine.create(function() end) end":             "too many coroutines",
+		"local function f() return 1 + f() end return f()":                                       "stack overflow",
+		"local function f() return (pcall(f)) and 1 end local function g() g() g() end g()":      "stack overflow",
+		"return string.match(('x'):rep(300000), ('(x'):rep(33))":                                 "too many captures",
+		"local t = {('x'):rep(1e5)} for i = 1, 6 do t = {t, t} end return t":                     "the script's reply is too large",
+		"return string.format('%99.99f', 1e300):rep(1e5)":                                        "resulting string too large",
+		"local t = {} for i = 1, 8000 do t[i] = 1 end return unpack(t)":                          "too many results to unpack",
+		"local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) return t[1]": "stack overflow",
+		"local t = {} for i = 1, 2000 do t = {t} end return cjson.encode(t)":                     "excessive nesting",
+		"return cjson.decode(('['):rep(2000))":                                                   "too many nested data structures",
+		"return cmsgpack.unpack(('\\145'):rep(1e6))":                                             "stack overflow",
+		"return cmsgpack.unpack('\\221\\255\\255\\255\\255')":                                    "Missing bytes",
+		"return struct.unpack('c2147483647', 'x')":                                               "data string too short",
+		"return " + strings.Repeat("(", 300) + "1" + strings.Repeat(")", 300):                    "too many syntax levels",
+		"return " + strings.Repeat("{", 300) + strings.Repeat("}", 300):                          "too many syntax levels",
+		strings.Repeat("local a ", 201):                                                          "more than 200 local variables",
 	} {
 		if got := eval(t, e, body); !strings.HasPrefix(got, "-") || !strings.Contains(got, want) {
 			t.Errorf("%.80s: %.200q, want %q", body, got, want)
@@ -102,6 +111,9 @@ func TestLimitsAreErrors(t *testing.T) {
 type tickingClock struct{ ms atomic.Int64 }
 
 func (c *tickingClock) now() time.Time { return time.UnixMilli(c.ms.Add(1)) }
+
+// endlessReply returns a small table that takes a thousand million elements to write.
+const endlessReply = "local t = {} for i = 1, 30 do t = {t, t} end return t"
 
 // TestRunawayScriptsCanBeKilled kills each script as soon as the clock has run past the limit. The kill comes from the clock
 // itself, which the script's own goroutine reads: nothing depends on time or scheduling.
@@ -126,6 +138,13 @@ func TestRunawayScriptsCanBeKilled(t *testing.T) {
 		"return cmsgpack.unpack(('\\221\\0\\15\\66\\64' .. ('\\144'):rep(1e6)))",
 		"return struct.size((' '):rep(1e8))",
 		"while true do bit.band(1, 2) end",
+		"local t = {} for i = 1, 30 do t = {t, t} end return cjson.encode(t)",
+		"return (('x'):rep(1e6):gsub('x', function() return ('y'):rep(1e3) end))",
+		"local t = {} for i = 1, 1e5 do t[i] = 0 end table.sort(t, function(a, b) return true end) while true do end",
+		"while true do pcall(loadstring, ('x = 1 '):rep(1000)) end",
+		"while true do pcall(error, setmetatable({}, {__index = function() while true do end end})) end",
+		"local co = coroutine.wrap(function() while true do coroutine.yield(1) end end) while true do co() end",
+		endlessReply,
 		"setmetatable({}, {__index = function() while true do end end}).x = nil local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
 	} {
 		clock := &tickingClock{}
@@ -140,7 +159,11 @@ func TestRunawayScriptsCanBeKilled(t *testing.T) {
 			return now
 		}})
 		got := eval(t, e, body)
-		if killed != nil || !strings.HasPrefix(got, "-ERR Script killed by user with SCRIPT KILL... script: ") || !strings.HasSuffix(got, ", on @user_script:1.\r\n") {
+		if body == endlessReply {
+			if killed != nil || !strings.HasPrefix(got, "-ERR Script killed by user with SCRIPT KILL... script: ") {
+				t.Errorf("%s: %.200q, kill: %v", body, got, killed)
+			}
+		} else if killed != nil || !strings.HasPrefix(got, "-ERR Script killed by user with SCRIPT KILL... script: ") || !strings.HasSuffix(got, ", on @user_script:1.\r\n") {
 			t.Errorf("%s: %q, kill: %v", body, got, killed)
 		}
 		if e.Busy() {

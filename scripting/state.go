@@ -67,6 +67,7 @@ type state struct {
 	argEnds    []int
 	callArgs   [][]byte
 	scratch    []byte
+	replyEnd   int // where the script\'s own reply has to end
 	keys, argv arguments
 	chunk      *lua.LFunction // the last text that was run; it has no upvalues, so that it can run again
 
@@ -311,9 +312,10 @@ func (st *state) runChunk(proto *lua.FunctionProto, helpers []luaparse.Helper, r
 // finish appends the reply of a run that has left its result on the stack, or that err has ended.
 func (st *state) finish(dst []byte, err error, name string, proto int) (reply []byte, raised bool, stop error) {
 	if err == nil && !st.stopped {
-		dst = st.appendReply(dst, st.L.Get(-1), proto)
+		dst, raised = st.appendReply(dst, st.L.Get(-1), name, proto)
 		st.L.SetTop(0)
-		return dst, false, nil
+		st.tainted = raised
+		return dst, raised, nil
 	}
 	// An error leaves frames, upvalues and registers in a shape that nobody vouches for.
 	st.tainted = true

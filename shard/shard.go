@@ -55,7 +55,8 @@ type Shard struct {
 	before     shardState // the state to return to on abort; valid while touched
 	touched    bool
 	expired    int64         // keys that it has removed since their deadline had passed
-	tooBig     bool          // the batch has reached maxTransaction
+	tooBig     bool          // the batch has reached maxTransaction, or will with what is still to be encoded
+	unwritten  int           // bytes of the metadata rows and strings that prepare will add to the batch, about
 	ranged     bool          // the batch deletes ranges
 	signals    []waitKey     // queues to be served with the commit
 	ready      []*waitQueue  // made ready by the commit that is being applied
@@ -160,12 +161,25 @@ func (s *Shard) modify(o *object) {
 		s.touch()
 		o.dirty = true
 		s.dirty = append(s.dirty, o)
+		s.spend(len(o.key) + len(o.str) + dirtyOverhead)
 		if len(s.queues) > 0 {
 			o.turn = s.store.turns.Add(1)
 		}
 	}
 	if len(s.queues) > 0 && !s.awaited {
 		s.awaited = s.isAwaited(o)
+	}
+}
+
+// dirtyOverhead is what a changed key adds to a commit besides its name, at most, unless it is a string.
+const dirtyOverhead = 64
+
+// spend counts what prepare will add to the batch, so that a transaction which can't be committed is known to be so before it has
+// taken all memory.
+func (s *Shard) spend(bytes int) {
+	s.unwritten += bytes
+	if s.unwritten > maxTransaction {
+		s.tooBig = true
 	}
 }
 
@@ -245,6 +259,7 @@ func (s *Shard) remove(o *object) error {
 func (s *Shard) forget(o *object) {
 	s.setDeadline(o, 0)
 	s.count(o.db.n, -1)
+	s.spend(-len(o.str))
 	o.clear()
 }
 
@@ -552,4 +567,5 @@ func (s *Shard) endBatch() {
 	s.signals = s.signals[:0]
 	s.times.listed, s.times.lapsing = s.times.listed[:0], s.times.lapsing[:0]
 	s.touched, s.awaited, s.wiped, s.tooBig, s.ranged, s.expired = false, false, false, false, false, 0
+	s.unwritten = 0
 }

@@ -179,7 +179,9 @@ func (t String) Write(at int64, part []byte) error {
 		}
 	}
 	if o.chunked == nil {
+		s.spend(-len(o.str))
 		o.str = splice(o.str, at, part)
+		s.spend(len(o.str))
 		return nil
 	}
 	return s.writeChunks(o, at, part)
@@ -198,6 +200,7 @@ func (s *Shard) makeString(o *object) {
 
 // beginChunks makes a string that is empty and whole one in chunks.
 func (s *Shard) beginChunks(o *object) {
+	s.spend(-len(o.str))
 	o.str = nil
 	o.id, o.count = s.state.nextID, 0
 	o.chunked = newChunkedBody(s.store.opts.chunkBits)

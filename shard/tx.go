@@ -209,6 +209,16 @@ func (tx *Tx) Dirty() bool {
 	return false
 }
 
+// Check returns ErrTooBig when it is known already that Commit will. Who lets a client write on and on asks it in between.
+func (tx *Tx) Check() error {
+	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
+		if tx.store.shards[n].tooBig {
+			return ErrTooBig
+		}
+	}
+	return nil
+}
+
 // Abort drops everything that the transaction changed since Begin or the last Commit. The locks stay.
 func (tx *Tx) Abort() {
 	tx.dropNotes()
