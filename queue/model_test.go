@@ -1,0 +1,542 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"pgregory.net/rapid"
+
+	"codeq/internal/clock"
+	"codeq/shard"
+	"codeq/supplier"
+)
+
+// The model: what has become of every task, in plain Go values. Its timers run whenever the clock was moved, as those of the
+// store do, so that the two can be compared after every step, crashes and restarts included.
+type modelTask struct {
+	id, queue   string
+	priority    int
+	attempts    int64
+	maxAttempts int64
+	status, at  string
+	worker      string
+	until       int64 // end of the lease
+	due         int64 // of a delayed task
+	late        bool  // it was taken from worker since its lease had run out
+}
+
+type modelList struct {
+	queue    string
+	priority int
+}
+
+type machine struct {
+	fs      *vfs.MemFS
+	clk     *clock.Manual
+	st      *shard.Store
+	router  *supplier.Router
+	queues  *Queues
+	random  *rand.PCG // one for all starts, lest an id be made twice; drawn from by this goroutine and timers, under shards' locks
+	tx      *Tx
+	tasks   map[string]*modelTask
+	ids     []string
+	pending map[modelList][]string // the next one to be claimed first
+	made    int
+}
+
+const (
+	modelShards  = 3
+	modelBackoff = 1000
+)
+
+// placer is that of package commands, which this one may not import.
+type placer struct{ *supplier.Router }
+
+func (p placer) Place(db int, key []byte) (shard.Placement, error) {
+	switch route := p.Route(db, key); {
+	case route.Kind == supplier.Single:
+		return shard.Placement{Shard: route.Shard}, route.Err
+	case route.Type == supplier.PartitionZSet:
+		return shard.Placement{Partitioned: true, Kind: shard.KindZSet}, route.Err
+	default:
+		return shard.Placement{Partitioned: true, Kind: shard.KindHash}, route.Err
+	}
+}
+
+func (p placer) Partitioned(db int) [][]byte { return p.PartitionedKeys(db) }
+
+func newMachine(t *rapid.T) *machine {
+	topology := supplier.Topology{Default: modelShards}
+	hash, err := supplier.NewRegistry().New("hash", supplier.Options{Topology: topology})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{
+		fs: vfs.NewCrashableMem(), clk: clock.NewManual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
+		random: rand.NewPCG(3, 4), tasks: map[string]*modelTask{}, pending: map[modelList][]string{},
+	}
+	if m.router, err = supplier.NewRouter(supplier.RouterConfig{Topology: topology, Supplier: hash}); err != nil {
+		t.Fatal(err)
+	}
+	m.open(t)
+	return m
+}
+
+func (m *machine) open(t *rapid.T) {
+	policies := NewPolicies(func(Name) Policy {
+		p := DefaultPolicy()
+		p.Backoff, p.BaseMs = Fixed, modelBackoff
+		return p
+	})
+	quiet := slog.New(slog.DiscardHandler)
+	m.queues = New(Options{Router: m.router, Logger: quiet, Policies: func() *Policies { return policies }, Random: m.random})
+	st, err := shard.Open(shard.Options{
+		Dir: "data", FS: m.fs, Names: m.router.Topology().Names(), DefaultShards: modelShards, Databases: 2, Placer: placer{m.router},
+		Tracker: m.queues, Clock: m.clk, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Fsync: shard.FsyncAlways,
+		CacheBytes: 16 << 10, BlockCache: 8 << 20, MemtableBytes: 256 << 10, LogSegment: 64 << 10, LogMax: 512 << 10,
+		ExpireInterval: 100, Random: rand.NewPCG(1, 2), Fatal: func(err error) { panic(err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.st, m.tx = st, m.queues.NewTx()
+}
+
+// change runs fn in a transaction over all shards, as a command on queues or as a raw one, and commits unless fn fails.
+func (m *machine) change(t *rapid.T, raw bool, fn func(db shard.DB) error) (failure *Error) {
+	tx := m.st.NewTx()
+	tx.Begin(m.st.All())
+	ended := false
+	defer func() {
+		if !ended { // the test has failed, and goes no further
+			tx.End()
+		}
+	}()
+	tx.Mute(!raw)
+	err := m.tx.On(tx.DB(0))
+	if err == nil {
+		err = fn(tx.DB(0))
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	pos := tx.End()
+	if ended = true; err == nil {
+		err = m.st.Wait(pos)
+	}
+	if err != nil && !errors.As(err, &failure) {
+		t.Fatal(err)
+	}
+	return failure
+}
+
+func (m *machine) drawTask(t *rapid.T) *modelTask {
+	if len(m.ids) == 0 {
+		t.Skip("there are no tasks")
+	}
+	return m.tasks[rapid.SampledFrom(m.ids).Draw(t, "task")]
+}
+
+func drawQueue(t *rapid.T) Name {
+	return Name{Command: []byte(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue"))}
+}
+
+func drawWorker(t *rapid.T) []byte {
+	return []byte(rapid.SampledFrom([]string{"v", "w"}).Draw(t, "worker"))
+}
+
+// push adds a task to the model's list: it is the last to be claimed, or with next the first.
+func (m *machine) push(k *modelTask, next bool) {
+	k.status, k.at = statusPending, atPending
+	l := modelList{k.queue, k.priority}
+	if next {
+		m.pending[l] = append([]string{k.id}, m.pending[l]...)
+	} else {
+		m.pending[l] = append(m.pending[l], k.id)
+	}
+}
+
+// leave takes a task out of the model's list, if it is there.
+func (m *machine) leave(k *modelTask) {
+	l := modelList{k.queue, k.priority}
+	m.pending[l] = slices.DeleteFunc(m.pending[l], func(id string) bool { return id == k.id })
+}
+
+func (m *machine) giveBack(k *modelTask, now, delay int64) {
+	k.worker, k.late = "", false
+	switch {
+	case k.attempts >= k.maxAttempts:
+		k.status, k.at = statusFailed, atDLQ
+	case delay == 0:
+		m.push(k, false)
+	default:
+		k.status, k.at, k.due = statusPending, atDelayed, now+delay
+	}
+}
+
+// timers does what the store's timers do.
+func (m *machine) timers() {
+	now := m.clk.NowMs()
+	for _, id := range m.ids {
+		if k := m.tasks[id]; k.status == statusInProgress && k.until <= now {
+			worker := k.worker
+			m.giveBack(k, now, modelBackoff)
+			k.worker, k.late = worker, true
+		}
+	}
+	var due []*modelTask
+	for _, id := range m.ids {
+		if k := m.tasks[id]; k.at == atDelayed && k.due <= now {
+			due = append(due, k)
+		}
+	}
+	slices.SortFunc(due, func(a, b *modelTask) int {
+		if a.due != b.due {
+			return int(a.due - b.due)
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	for _, k := range due {
+		m.push(k, false)
+	}
+}
+
+func (m *machine) add(id string, name Name, priority int, attempts int64, due int64) {
+	k := &modelTask{id: id, queue: string(name.Command), priority: priority, maxAttempts: attempts}
+	m.tasks[id], m.ids = k, append(m.ids, id)
+	if due > m.clk.NowMs() {
+		k.status, k.at, k.due = statusPending, atDelayed, due
+		return
+	}
+	m.push(k, false)
+}
+
+func (m *machine) Enqueue(t *rapid.T) {
+	e := Enqueue{Queue: drawQueue(t), Priority: rapid.SampledFrom([]int{0, 5, 9}).Draw(t, "priority"),
+		MaxAttempts: rapid.Int64Range(1, 3).Draw(t, "attempts")}
+	if rapid.Bool().Draw(t, "delayed") {
+		e.VisibleMs = m.clk.NowMs() + rapid.Int64Range(0, 5000).Draw(t, "delay")
+	}
+	if rapid.Bool().Draw(t, "own id") {
+		m.made++
+		e.ID = fmt.Appendf(nil, "task-%d", m.made)
+	}
+	m.change(t, false, func(shard.DB) error {
+		return m.tx.Enqueue(&e, [][]byte{[]byte("p")}, func(id []byte) { m.add(string(id), e.Queue, e.Priority, e.MaxAttempts, e.VisibleMs) })
+	})
+}
+
+// RawEnqueue is what codeQ's client sends.
+func (m *machine) RawEnqueue(t *rapid.T) {
+	name, delay := drawQueue(t), rapid.Int64Range(0, 5).Draw(t, "seconds")
+	m.made++
+	id := fmt.Sprintf("raw-%d", m.made)
+	due, at := (m.clk.NowMs()/1000+delay)*1000, atPending
+	if delay > 0 {
+		at = atDelayed
+	}
+	json := fmt.Sprintf(`{"id":%q,"command":%q,"payload":"p","status":"PENDING","lastKnownLocation":%q,"maxAttempts":2,"x":[1]}`, id, name.Command, at)
+	m.change(t, true, func(db shard.DB) error {
+		_, err := m.tx.tasks.Set([]byte(id), []byte(json))
+		if err == nil {
+			_, err = m.tx.ttl.Set([]byte(id), float64(m.clk.NowMs()/1000+86400))
+		}
+		if err == nil && delay > 0 {
+			var delayed shard.ZSet
+			if delayed, err = db.ZSet([]byte("codeq:q:" + string(name.Command) + ":delayed")); err == nil {
+				_, err = delayed.Set([]byte(id), float64(due/1000))
+			}
+			return err
+		}
+		list, err := db.List([]byte("codeq:q:" + string(name.Command) + ":pending:0"))
+		if err == nil {
+			err = list.Push(shard.Head, []byte(id))
+		}
+		return err
+	})
+	if delay == 0 {
+		due = 0
+	}
+	m.add(id, name, 0, 2, due)
+}
+
+func (m *machine) Claim(t *rapid.T) {
+	c := Claim{Worker: drawWorker(t), Queues: []Name{drawQueue(t)}, Count: rapid.IntRange(1, 3).Draw(t, "count"),
+		LeaseMs: rapid.Int64Range(1, 4000).Draw(t, "lease")}
+	var got, want []string
+	m.change(t, false, func(shard.DB) error {
+		_, err := m.tx.Claim(&c, func(v *View) {
+			id, _ := v.doc.string(fieldID)
+			got = append(got, string(id))
+		})
+		return err
+	})
+	for priority := supplier.MaxPriority; priority >= 0; priority-- {
+		l := modelList{string(c.Queues[0].Command), priority}
+		for len(want) < c.Count && len(m.pending[l]) > 0 {
+			k := m.tasks[m.pending[l][0]]
+			m.leave(k)
+			k.status, k.at, k.worker, k.until, k.late = statusInProgress, atInProgress, string(c.Worker), m.clk.NowMs()+c.LeaseMs, false
+			k.attempts++
+			want = append(want, k.id)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("claimed %v, want %v", got, want)
+	}
+}
+
+// owned checks how a command of a worker on a task ended, and tells whether it should have had an effect.
+func (k *modelTask) owned(t *rapid.T, worker []byte, failure *Error, lateToo bool) bool {
+	want := Code("")
+	switch {
+	case lateToo && k.late && k.worker == string(worker):
+	case k.status != statusInProgress:
+		want = NotInProgress
+	case k.worker != string(worker):
+		want = NotOwner
+	}
+	got := Code("")
+	if failure != nil {
+		got = failure.Code
+	}
+	if got != want {
+		t.Fatalf("%+v: the worker %s gets %q, want %q", *k, worker, got, want)
+	}
+	return want == ""
+}
+
+func (m *machine) Submit(t *rapid.T) {
+	k, worker := m.drawTask(t), drawWorker(t)
+	failure := m.change(t, false, func(shard.DB) error { return m.tx.Submit(worker, []byte(k.id), Submission{Result: []byte("1")}) })
+	if k.owned(t, worker, failure, true) {
+		m.leave(k)
+		k.status, k.at, k.late = statusCompleted, atNowhere, false
+	}
+}
+
+func (m *machine) Nack(t *rapid.T) {
+	k, worker, delay := m.drawTask(t), drawWorker(t), rapid.SampledFrom([]int64{-1, 0, 1500}).Draw(t, "delay")
+	failure := m.change(t, false, func(shard.DB) error {
+		_, err := m.tx.Nack(worker, []byte(k.id), delay, nil)
+		return err
+	})
+	if k.owned(t, worker, failure, false) {
+		if delay < 0 {
+			delay = modelBackoff
+		}
+		m.giveBack(k, m.clk.NowMs(), delay)
+	}
+}
+
+func (m *machine) Abandon(t *rapid.T) {
+	k, worker := m.drawTask(t), drawWorker(t)
+	if k.owned(t, worker, m.change(t, false, func(shard.DB) error { return m.tx.Abandon(worker, []byte(k.id)) }), false) {
+		k.attempts--
+		k.worker = ""
+		m.push(k, true)
+	}
+}
+
+func (m *machine) Heartbeat(t *rapid.T) {
+	k, worker, lease := m.drawTask(t), drawWorker(t), rapid.Int64Range(1, 4000).Draw(t, "lease")
+	failure := m.change(t, false, func(shard.DB) error {
+		_, err := m.tx.Heartbeat(worker, []byte(k.id), lease)
+		return err
+	})
+	if k.owned(t, worker, failure, false) {
+		k.until = m.clk.NowMs() + lease
+	}
+}
+
+func (m *machine) Cancel(t *rapid.T) {
+	k := m.drawTask(t)
+	m.change(t, false, func(shard.DB) error {
+		ended, err := m.tx.Cancel([]byte(k.id))
+		if want := k.status == statusPending || k.at == atDLQ; err == nil && ended != want {
+			t.Fatalf("%+v: cancelled is %v", *k, ended)
+		}
+		return err
+	})
+	if k.status == statusPending || k.at == atDLQ {
+		m.leave(k)
+		k.status, k.at, k.late, k.worker = statusFailed, atNowhere, false, ""
+	}
+}
+
+func (m *machine) Requeue(t *rapid.T) {
+	k := m.drawTask(t)
+	m.change(t, false, func(shard.DB) error {
+		_, err := m.tx.Requeue(Name{Command: []byte(k.queue)}, [][]byte{[]byte(k.id)}, 0)
+		return err
+	})
+	if k.at == atDLQ {
+		k.attempts, k.late, k.worker = 0, false, ""
+		m.push(k, false)
+	}
+}
+
+func (m *machine) Advance(t *rapid.T) {
+	m.clk.Advance(time.Duration(rapid.Int64Range(1, 3000).Draw(t, "ms")) * time.Millisecond)
+}
+
+func (m *machine) Restart(t *rapid.T) {
+	if err := m.st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.clk.Advance(time.Duration(rapid.Int64Range(0, 3000).Draw(t, "ms")) * time.Millisecond)
+	m.open(t)
+}
+
+func (m *machine) Crash(t *rapid.T) {
+	fs := m.fs.CrashClone(vfs.CrashCloneCfg{})
+	if err := m.st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.fs = fs
+	m.open(t)
+}
+
+// Check compares the store with the model. Looking at a lease or a delayed set does what is due there.
+func (m *machine) Check(t *rapid.T) {
+	m.timers()
+	m.change(t, true, func(db shard.DB) error {
+		for _, id := range m.ids {
+			if _, err := db.Exists([]byte(leasePrefix + id)); err != nil {
+				return err
+			}
+		}
+		for _, queue := range []string{"a", "b"} {
+			if err := m.checkQueue(t, db, queue); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	m.change(t, true, func(db shard.DB) error {
+		for _, id := range m.ids {
+			if err := m.checkTask(t, db, m.tasks[id]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// checkQueue compares every place of a queue: each task is where the model has it, and nothing is elsewhere.
+func (m *machine) checkQueue(t *rapid.T, db shard.DB, queue string) error {
+	want := map[string][]string{}
+	for _, id := range m.ids {
+		if k := m.tasks[id]; k.queue == queue && k.at != atNowhere && k.at != atPending {
+			want[k.at] = append(want[k.at], id)
+		}
+	}
+	got := map[string][]string{}
+	delayed, err := db.ZSet([]byte("codeq:q:" + queue + ":delayed"))
+	if err != nil {
+		return err
+	}
+	if err := delayed.Each(func(id []byte, score float64) bool {
+		if k := m.tasks[string(id)]; shard.DueMs(score) != k.due {
+			t.Errorf("%s is due at %v, want %d", id, score, k.due)
+		}
+		got[atDelayed] = append(got[atDelayed], string(id))
+		return true
+	}); err != nil {
+		return err
+	}
+	for at, state := range map[string]string{atInProgress: "inprog", atDLQ: "dlq"} {
+		set, err := db.SetOf([]byte("codeq:q:" + queue + ":" + state))
+		if err == nil {
+			err = set.Each(func(id []byte) bool { got[at] = append(got[at], string(id)); return true })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, at := range []string{atDelayed, atInProgress, atDLQ} {
+		slices.Sort(got[at])
+		slices.Sort(want[at])
+		if !slices.Equal(got[at], want[at]) {
+			t.Fatalf("queue %s, %s: %v, want %v", queue, at, got[at], want[at])
+		}
+	}
+	for priority := range supplier.MaxPriority + 1 {
+		list, err := db.List(fmt.Appendf(nil, "codeq:q:%s:pending:%d", queue, priority))
+		if err != nil {
+			return err
+		}
+		n, err := list.Len()
+		if err != nil {
+			return err
+		}
+		var ids []string
+		if err := list.Range(0, max(n-1, 0), func(id []byte) { ids = append(ids, string(id)) }); err != nil {
+			return err
+		}
+		slices.Reverse(ids)
+		if want := m.pending[modelList{queue, priority}]; !slices.Equal(ids, want) {
+			t.Fatalf("queue %s, pending %d: %v, want %v", queue, priority, ids, want)
+		}
+	}
+	return nil
+}
+
+// checkTask compares a task's JSON and lease.
+func (m *machine) checkTask(t *rapid.T, db shard.DB, k *modelTask) error {
+	if found, err := m.tx.load([]byte(k.id)); !found || err != nil {
+		t.Fatalf("%s: found is %v, %v", k.id, found, err)
+	}
+	got := &m.tx.task
+	if got.status != k.status || got.at != k.at || got.attempts != k.attempts {
+		t.Fatalf("%s is %s at %s after %d attempts, want %+v", k.id, got.status, got.at, got.attempts, *k)
+	}
+	if strings.HasPrefix(k.id, "raw") && !strings.Contains(string(got.text), `"x":[1]`) {
+		t.Fatalf("an unknown field is lost: %s", got.text)
+	}
+	at, leased, err := db.ExpireAt([]byte(leasePrefix + k.id))
+	if want := k.status == statusInProgress; leased != want || leased && at != k.until {
+		t.Fatalf("%s: lease %v until %d, want %+v", k.id, leased, at, *k)
+	}
+	return err
+}
+
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine(t)
+		defer func() {
+			if err := m.st.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		m.run(t)
+	})
+}
+
+// run takes random steps. Restarts are dear, so they are rare.
+func (m *machine) run(t *rapid.T) {
+	steps := []func(*rapid.T){m.Enqueue, m.Enqueue, m.RawEnqueue, m.Claim, m.Claim, m.Claim, m.Submit, m.Nack, m.Abandon, m.Heartbeat,
+		m.Cancel, m.Requeue, m.Advance, m.Advance}
+	for range rapid.IntRange(10, 80).Draw(t, "steps") {
+		step := rapid.IntRange(0, 20*len(steps)).Draw(t, "step")
+		switch {
+		case step == 0:
+			m.Restart(t)
+		case step == 1:
+			m.Crash(t)
+		case len(m.ids) == 0:
+			m.Enqueue(t)
+		default:
+			steps[step%len(steps)](t)
+		}
+		m.Check(t)
+	}
+}
