@@ -37,6 +37,9 @@ func TestCelery(t *testing.T) {
 }
 
 func TestCeleryFeatures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute, most of it the start of worker processes")
+	}
 	test(t, features(python(t, "celery_features.py", "celery")))
 }
 

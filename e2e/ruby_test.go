@@ -37,6 +37,9 @@ func TestSidekiqReliableFetch(t *testing.T) {
 }
 
 func TestSidekiqFeatures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute, most of it the start of worker processes")
+	}
 	test(t, features(ruby(t, "sidekiq_features.rb", "sidekiq-cron")))
 }
 
