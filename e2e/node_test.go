@@ -11,7 +11,7 @@ func node(t *testing.T, command ...string) driver {
 	return script{
 		dir:     "node",
 		command: append([]string{"node"}, command...),
-		probe:   []string{"node", "-e", "require('bullmq')"},
+		probe:   []string{"node", "-e", "require('bullmq'); process.exit(process.versions.node.split('.')[0] < 20 ? 1 : 0)"}, // what the clients ask for
 	}.forTest(t)
 }
 
