@@ -38,7 +38,7 @@ func validateWorker(worker []byte) error {
 // keep it. It tells how many they were. Queues that are paused have none.
 //
 // What stands in a pending list may be stale, since clients of other kinds write there in steps. So a task is taken if its
-// JSON says that it is pending and no other place has it; what else is found is taken out of the list, for its JSON says where it is.
+// JSON does not say that it has ended and no other place has it; what else is found is taken out of the list, for it is elsewhere.
 func (t *Tx) Claim(c *Claim, fn func(*View)) (n int, err error) {
 	for priority := supplier.MaxPriority; priority >= 0 && n < c.Count; priority-- {
 		for i := range c.Queues {
@@ -97,7 +97,7 @@ func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set
 		return false, err
 	}
 	k := &t.task
-	if k.status != statusPending {
+	if k.ended() {
 		return false, nil
 	}
 	if k.at == atDelayed {

@@ -145,6 +145,16 @@ func (m *machine) drawTask(t *rapid.T) *modelTask {
 	return m.tasks[rapid.SampledFrom(m.ids).Draw(t, "task")]
 }
 
+// drawHeld draws a task and a worker, more often than not one that holds it.
+func (m *machine) drawHeld(t *rapid.T) (*modelTask, []byte) {
+	held := slices.DeleteFunc(slices.Clone(m.ids), func(id string) bool { return m.tasks[id].worker == "" })
+	if len(held) == 0 || rapid.IntRange(0, 3).Draw(t, "anybody") == 0 {
+		return m.drawTask(t), drawWorker(t)
+	}
+	k := m.tasks[rapid.SampledFrom(held).Draw(t, "held")]
+	return k, []byte(k.worker)
+}
+
 func drawQueue(t *rapid.T) Name {
 	return Name{Command: []byte(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue"))}
 }
@@ -194,7 +204,7 @@ func (m *machine) timers() {
 	}
 	var due []*modelTask
 	for _, id := range m.ids {
-		if k := m.tasks[id]; k.at == atDelayed && k.due <= now {
+		if k := m.tasks[id]; k.at == atDelayed && k.due+moverSlackMs <= now {
 			due = append(due, k)
 		}
 	}
@@ -315,7 +325,7 @@ func (k *modelTask) owned(t *rapid.T, worker []byte, failure *Error, lateToo boo
 }
 
 func (m *machine) Submit(t *rapid.T) {
-	k, worker := m.drawTask(t), drawWorker(t)
+	k, worker := m.drawHeld(t)
 	failure := m.change(t, false, func(shard.DB) error { return m.tx.Submit(worker, []byte(k.id), Submission{Result: []byte("1")}) })
 	if k.owned(t, worker, failure, true) {
 		m.leave(k)
@@ -324,7 +334,8 @@ func (m *machine) Submit(t *rapid.T) {
 }
 
 func (m *machine) Nack(t *rapid.T) {
-	k, worker, delay := m.drawTask(t), drawWorker(t), rapid.SampledFrom([]int64{-1, 0, 1500}).Draw(t, "delay")
+	k, worker := m.drawHeld(t)
+	delay := rapid.SampledFrom([]int64{-1, 0, 1500}).Draw(t, "delay")
 	failure := m.change(t, false, func(shard.DB) error {
 		_, err := m.tx.Nack(worker, []byte(k.id), delay, nil)
 		return err
@@ -338,7 +349,7 @@ func (m *machine) Nack(t *rapid.T) {
 }
 
 func (m *machine) Abandon(t *rapid.T) {
-	k, worker := m.drawTask(t), drawWorker(t)
+	k, worker := m.drawHeld(t)
 	if k.owned(t, worker, m.change(t, false, func(shard.DB) error { return m.tx.Abandon(worker, []byte(k.id)) }), false) {
 		k.attempts--
 		k.worker = ""
@@ -347,7 +358,8 @@ func (m *machine) Abandon(t *rapid.T) {
 }
 
 func (m *machine) Heartbeat(t *rapid.T) {
-	k, worker, lease := m.drawTask(t), drawWorker(t), rapid.Int64Range(1, 4000).Draw(t, "lease")
+	k, worker := m.drawHeld(t)
+	lease := rapid.Int64Range(1, 4000).Draw(t, "lease")
 	failure := m.change(t, false, func(shard.DB) error {
 		_, err := m.tx.Heartbeat(worker, []byte(k.id), lease)
 		return err

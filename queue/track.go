@@ -8,6 +8,11 @@ import (
 	"codeq/supplier"
 )
 
+// moverSlackMs is how long after its time a delayed task is moved. An old client looks what is due and moves it with its next round
+// trip, without looking again; if the server moved the task in between, it would be pending twice. A client that polls, and whose
+// clock is right or ahead, has done so by then, or finds that it was done.
+const moverSlackMs = 25
+
 // Track says what the keys of queues and tasks mean, see shard.Tracker. The keys of one queue, under one form, are a group that
 // its set of claimed tasks names.
 func (q *Queues) Track(key []byte) *shard.Tracking {
@@ -30,7 +35,7 @@ func (q *Queues) Track(key []byte) *shard.Tracking {
 	t := &shard.Tracking{}
 	switch k.State {
 	case supplier.Delayed:
-		t.Agenda, t.Prompt = true, true
+		t.Agenda, t.Prompt, t.SlackMs = true, true, moverSlackMs
 	case supplier.InProgress:
 		t.AuditMs = auditMs
 	case supplier.Pending, supplier.DLQ, supplier.Paused, supplier.Rate:
@@ -151,7 +156,7 @@ func (t *Tx) moveDue(ordinal int, key []byte, limit int) (more bool, err error) 
 	if err != nil {
 		return false, t.tolerate(err)
 	}
-	ids, more, err := first(delayed, t.db.Now(), limit)
+	ids, more, err := first(delayed, t.db.Now()-moverSlackMs, limit)
 	if err != nil {
 		return false, err
 	}
@@ -168,14 +173,23 @@ func (t *Tx) moveDue(ordinal int, key []byte, limit int) (more bool, err error) 
 	return more, nil
 }
 
-// moveOne makes one task pending that was in the delayed set, if its JSON says that it waits.
+// moveOne makes one task pending that was in the delayed set, unless it has ended or is claimed.
 func (t *Tx) moveOne(id []byte) error {
 	found, err := t.load(id)
 	if isUnusable(err) {
 		return t.tolerate(t.bury(id))
 	}
-	if err != nil || !found || t.task.status != statusPending {
+	if err != nil || !found || t.task.ended() {
 		return err
+	}
+	if t.task.status == statusInProgress { // the last word of an old client that was late, unless somebody has the task
+		inProgress, err := t.db.SetOf(t.place(supplier.InProgress))
+		if err != nil {
+			return t.tolerate(err)
+		}
+		if held, err := inProgress.Has(id); held || err != nil {
+			return err
+		}
 	}
 	pending, err := t.db.List(t.pending(t.task.priority))
 	if err == nil {
