@@ -8,12 +8,10 @@ import (
 	"codeq/supplier"
 )
 
-// An old client looks what is due and moves it with its next round trip, without looking again; if the server moved the task in
-// between, it would be pending twice. So a delayed task is moved a little after its time, and while old clients look at the set, it is theirs to move.
-const (
-	moverSlackMs = 25  // after a task's time
-	moverHoldMs  = 100 // after a look at the set
-)
+// moverSlackMs is how long after its time a delayed task is moved. An old client looks what is due and moves it with its next round
+// trip, without looking again; if the server moved the task in between, it would be pending twice. A client that polls, and whose
+// clock is right or ahead, has done so by then, or finds that it was done.
+const moverSlackMs = 25
 
 // Track says what the keys of queues and tasks mean, see shard.Tracker. The keys of one queue, under one form, are a group that
 // its set of claimed tasks names.
@@ -37,7 +35,7 @@ func (q *Queues) Track(key []byte) *shard.Tracking {
 	t := &shard.Tracking{}
 	switch k.State {
 	case supplier.Delayed:
-		t.Agenda, t.SlackMs, t.HoldMs = true, moverSlackMs, moverHoldMs
+		t.Agenda, t.Prompt, t.SlackMs = true, true, moverSlackMs
 	case supplier.InProgress:
 		t.AuditMs = auditMs
 	case supplier.Pending, supplier.DLQ, supplier.Paused, supplier.Rate:

@@ -203,8 +203,8 @@ func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
 			return o, s.lapsed(o)
 		}
 	}
-	if o.track != nil && o.track.HoldMs > 0 {
-		s.hold(o, nowMs)
+	if o.track != nil && o.track.Prompt {
+		return o, s.prompt(o, nowMs)
 	}
 	return o, nil
 }

@@ -41,9 +41,8 @@ type Tracking struct {
 	Lease bool
 	// Agenda says that the key is a sorted set of what is to be done, by unix seconds.
 	Agenda bool
-	// HoldMs is for how long an agenda is left alone after others than the tracker have looked at it; 0: not at all. maxHoldMs bounds
-	// how late that can make it.
-	HoldMs int64
+	// Prompt says of an agenda that whoever looks at it finds done what is due.
+	Prompt bool
 	// SlackMs is how long after its time something on an agenda is done.
 	SlackMs int64
 	// AuditMs is after what time the key is to be looked at when others than the tracker have changed it; 0: never.
@@ -77,7 +76,7 @@ func DueMs(score float64) int64 {
 const (
 	lapseBucketBits = 4    // leases are counted by 16 ms of their deadlines, so one is at most so late
 	attendLimit     = 64   // things that one round of the timekeeper does
-	maxHoldMs       = 1000 // how late looking at an agenda can make it
+	promptLimit     = 1024 // things that looking at an agenda does
 )
 
 // The kinds of rows in the registry.
@@ -103,9 +102,7 @@ type agenda struct {
 	db    int
 	key   string
 	dueMs int64
-	// heldMs is until when it is left alone, unless it is due for maxHoldMs by sinceMs.
-	heldMs, sinceMs int64
-	index           int // in the heap
+	index int // in the heap
 }
 
 type agendaKey struct {
@@ -401,11 +398,17 @@ func (s *Shard) lapsed(o *object) error {
 	return s.store.tracker.Lapsed(DB{tx: tx, n: o.db.n}, []byte(o.key))
 }
 
-// hold keeps the timekeeper from an agenda that somebody else looks at, who may act on what he saw.
-func (s *Shard) hold(o *object, nowMs int64) {
-	if a := s.times.agendas[agendaKey{o.db.n, o.key}]; a != nil && !s.tx.muted {
-		a.heldMs = nowMs + o.track.HoldMs
+// prompt has the tracker do what is due at an agenda that somebody looks at.
+func (s *Shard) prompt(o *object, nowMs int64) error {
+	a := s.times.agendas[agendaKey{o.db.n, o.key}]
+	if a == nil || a.dueMs > nowMs || s.tx.muted {
+		return nil
 	}
+	tx := s.tx
+	tx.muted = true
+	defer func() { tx.muted = false }()
+	_, err := s.store.tracker.Due(DB{tx: tx, n: o.db.n}, s.ordinal, []byte(o.key), promptLimit)
+	return err
 }
 
 // Mute says whether what the transaction does from now on is the tracker's own doing, of which it is not told, and returns what was said before.
@@ -601,9 +604,6 @@ func (s *Shard) attendAgendas(tx *Tx) error {
 			return nil
 		}
 		a := s.times.first[0]
-		if s.postpone(a, tx.nowMs) {
-			continue
-		}
 		was := tx.Mute(true)
 		again, err := s.store.tracker.Due(tx.DB(a.db), s.ordinal, []byte(a.key), attendLimit)
 		tx.Mute(was)
@@ -624,23 +624,6 @@ func (s *Shard) attendAgendas(tx *Tx) error {
 		}
 	}
 	return nil
-}
-
-// postpone puts off an agenda that is due, as long as others act on it.
-func (s *Shard) postpone(a *agenda, nowMs int64) bool {
-	if a.heldMs <= nowMs {
-		a.sinceMs = 0
-		return false
-	}
-	if a.sinceMs == 0 {
-		a.sinceMs = nowMs
-	}
-	if nowMs-a.sinceMs >= maxHoldMs {
-		a.sinceMs = 0
-		return false
-	}
-	s.schedule(a.db, a.key, a.heldMs)
-	return true
 }
 
 // resettle looks when the key is due next.
