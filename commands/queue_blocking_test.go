@@ -39,7 +39,7 @@ func TestClaimWaits(t *testing.T) {
 		{"new", func() { c.send("q.enqueue MAIL p id new") }},
 		{"many", func() { c.send("q.menqueue mail 1 p id many") }},
 		{"held", func() { c.send("q.abandon w held") }},
-		{"back", func() { c.send("q.enqueue mail p id back delay 1000"); s.clock.Advance(1025 * time.Millisecond) }},
+		{"back", func() { c.send("q.enqueue mail p id back delay 1000"); s.clock.Advance(time.Second) }},
 		{"raw", func() {
 			c.send(`hset codeq:tasks raw {"id":"raw","command":"mail","payload":"p","status":"PENDING"}`, "lpush codeq:q:mail:pending:4 raw")
 		}},

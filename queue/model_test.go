@@ -204,7 +204,7 @@ func (m *machine) timers() {
 	}
 	var due []*modelTask
 	for _, id := range m.ids {
-		if k := m.tasks[id]; k.at == atDelayed && k.due+moverSlackMs <= now {
+		if k := m.tasks[id]; k.at == atDelayed && k.due <= now {
 			due = append(due, k)
 		}
 	}

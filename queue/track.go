@@ -8,11 +8,6 @@ import (
 	"codeq/supplier"
 )
 
-// moverSlackMs is how long after its time a delayed task is moved. An old client looks what is due and moves it with its next round
-// trip, without looking again; if the server moved the task in between, it would be pending twice. A client that polls, and whose
-// clock is right or ahead, has done so by then, or finds that it was done.
-const moverSlackMs = 25
-
 // Track says what the keys of queues and tasks mean, see shard.Tracker. The keys of one queue, under one form, are a group that
 // its set of claimed tasks names.
 func (q *Queues) Track(key []byte) *shard.Tracking {
@@ -35,7 +30,7 @@ func (q *Queues) Track(key []byte) *shard.Tracking {
 	t := &shard.Tracking{}
 	switch k.State {
 	case supplier.Delayed:
-		t.Agenda, t.Prompt, t.SlackMs = true, true, moverSlackMs
+		t.Agenda, t.Prompt = true, true
 	case supplier.InProgress:
 		t.AuditMs = auditMs
 	case supplier.Pending, supplier.DLQ, supplier.Paused, supplier.Rate:
@@ -65,6 +60,10 @@ func (q *Queues) borrow(db shard.DB) (*Tx, error) {
 	return t, t.On(db)
 }
 
+// lapseDelayMs is for how long a task whose lease has run out waits at least. An old client's repair that saw that as well has then
+// come to its end before anybody has the task again.
+const lapseDelayMs = 250
+
 // Lapsed gives back the task whose lease has run out. Its JSON keeps the worker's name, so that the worker can still submit.
 func (q *Queues) Lapsed(db shard.DB, key []byte) error {
 	t, err := q.borrow(db)
@@ -87,7 +86,7 @@ func (t *Tx) lapse(id []byte) error {
 	if _, err := t.locate(t.task.name); err != nil {
 		return err
 	}
-	_, err = t.giveBack(-1, []byte(reasonLease))
+	_, err = t.giveBack(max(lapseDelayMs, t.policy().delayMs(t.task.attempts, t.queues.random.Uint64)), []byte(reasonLease))
 	return t.tolerate(err)
 }
 
@@ -156,7 +155,7 @@ func (t *Tx) moveDue(ordinal int, key []byte, limit int) (more bool, err error) 
 	if err != nil {
 		return false, t.tolerate(err)
 	}
-	ids, more, err := first(delayed, t.db.Now()-moverSlackMs, limit)
+	ids, more, err := first(delayed, t.db.Now(), limit)
 	if err != nil {
 		return false, err
 	}

@@ -43,8 +43,6 @@ type Tracking struct {
 	Agenda bool
 	// Prompt says of an agenda that whoever looks at it finds done what is due.
 	Prompt bool
-	// SlackMs is how long after its time something on an agenda is done.
-	SlackMs int64
 	// AuditMs is after what time the key is to be looked at when others than the tracker have changed it; 0: never.
 	AuditMs int64
 	// Elements says that waiters wait for single elements of the key, see Waiter.SetElement.
@@ -378,7 +376,7 @@ func (s *Shard) settleAgenda(o *object) {
 			s.schedule(o.db.n, o.key, 0) // whoever does it meets the error
 			return
 		}
-		s.schedule(o.db.n, o.key, DueMs(first.score)+o.track.SlackMs)
+		s.schedule(o.db.n, o.key, DueMs(first.score))
 	case o.track.Agenda:
 		s.unschedule(o.db.n, o.key)
 	case o.track.AuditMs > 0 && o.foreign && s.times.agendas[agendaKey{o.db.n, o.key}] == nil:
