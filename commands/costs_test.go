@@ -266,6 +266,9 @@ func (s *testServer) rows() int64 {
 }
 
 func TestCostsDoNotGrow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it counts rows, one command after the other, which the race detector would take minutes for")
+	}
 	small, large := costs(t, costSmall), costs(t, costLarge)
 	for _, line := range slices.Sorted(maps.Keys(small)) {
 		for i, state := range []string{"not cached", "cached"} {
