@@ -43,7 +43,7 @@ func sections() []section {
 		{title: "Latencystats", write: infoLatencyStats, extra: true},
 		{title: "Cluster", write: infoCluster},
 		{title: "Keyspace", write: infoKeyspace},
-		{title: "Queues", write: infoQueues},
+		{title: "Queues", write: infoQueues, extra: true}, // it looks at every queue
 	}
 }
 

@@ -459,7 +459,7 @@ func escapeLen(text []byte) int {
 	return 0
 }
 
-// unit reads \uXXXX.
+// unit reads \u and four hexadecimal digits.
 func unit(text []byte) (r rune, ok bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

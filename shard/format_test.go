@@ -137,7 +137,9 @@ func rewriteFormat(t *testing.T, opts Options, version int) {
 	t.Helper()
 	st := openTest(t, opts)
 	for _, s := range st.shards {
+		s.mu.Lock() // the janitor reads, too
 		raw, _, err := s.get([]byte{rowIdentity})
+		s.mu.Unlock()
 		if err != nil {
 			t.Fatal(err)
 		}

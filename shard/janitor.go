@@ -143,6 +143,12 @@ func (s *Shard) deleteRows(r pebble.Reader, kind Kind, id uint64, bytes int) (n 
 
 // janitor runs until the store closes.
 func (s *Shard) janitor() {
+	s.repeat(s.wake, "expiry and clearing stopped for a while", s.clean)
+}
+
+// repeat calls round when it is woken, and after the time that the round before has returned, until the store closes. An error of
+// a round is logged as the complaint.
+func (s *Shard) repeat(wake <-chan struct{}, complaint string, round func(tx *Tx) (again time.Duration, err error)) {
 	st := s.store
 	tx := st.NewTx()
 	timer := st.clock.NewTimer(0)
@@ -151,12 +157,12 @@ func (s *Shard) janitor() {
 		select {
 		case <-st.stop:
 			return
-		case <-s.wake:
+		case <-wake:
 		case <-timer.C():
 		}
-		again, err := s.clean(tx)
+		again, err := round(tx)
 		if err != nil {
-			st.logger.Error("expiry and clearing stopped for a while", "shard", s.name, "err", err)
+			st.logger.Error(complaint, "shard", s.name, "err", err)
 		}
 		timer.Reset(again)
 	}

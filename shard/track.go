@@ -461,24 +461,7 @@ func (d DB) Fragment(ordinal int, key []byte) (ZSet, error) {
 
 // keepTime runs until the store closes.
 func (s *Shard) keepTime() {
-	st := s.store
-	tx := st.NewTx()
-	timer := st.clock.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-st.stop:
-			return
-		case <-s.times.wake:
-		case <-timer.C():
-		}
-		again, err := s.attend(tx)
-		if err != nil {
-			st.logger.Error("what is due was not done, and is tried again", "shard", s.name, "err", err)
-			again = time.Second
-		}
-		timer.Reset(again)
-	}
+	s.repeat(s.times.wake, "what is due was not done, and is tried again", s.attend)
 }
 
 // attend does one round of what is due and tells after what time the next is.
@@ -496,6 +479,9 @@ func (s *Shard) attend(tx *Tx) (again time.Duration, err error) {
 		again = time.Duration(min(wait, time.Hour.Milliseconds())) * time.Millisecond
 		return nil
 	})
+	if err != nil {
+		again = time.Second
+	}
 	return again, err
 }
 

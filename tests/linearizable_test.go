@@ -239,13 +239,15 @@ func linTargets() []target {
 func TestLinearizable(t *testing.T) {
 	eachTarget(t, linTargets(), func(t *testing.T, opts peer.Options) {
 		ctx, s, from := testContext(t), peer.ForTest(t, opts), seed(t)
+		var v verdicts
 		for round := range pick(*roundsFlag, 6, 1000) {
 			l := newLinear(s, "lin"+strconv.Itoa(round))
 			if err := errors.Join(l.run(ctx, from+uint64(round)), l.drain(ctx)); err != nil {
 				t.Fatal(err)
 			}
-			checkHistory(t, l.history)
+			v.check(t, l.history)
 		}
+		v.suffice(t)
 	})
 }
 
@@ -253,6 +255,7 @@ func TestLinearizable(t *testing.T) {
 func TestLinearizableKill9(t *testing.T) {
 	eachTarget(t, linTargets(), func(t *testing.T, opts peer.Options) {
 		ctx, s, from := testContext(t), peer.ForTest(t, opts), seed(t)
+		var v verdicts
 		for round := range pick(*roundsFlag, 2, 100) {
 			l := newLinear(s, "kill"+strconv.Itoa(round))
 			crashed := make(chan error, 1)
@@ -263,7 +266,8 @@ func TestLinearizableKill9(t *testing.T) {
 			if err = errors.Join(err, <-crashed, l.drain(ctx)); err != nil {
 				t.Fatal(err)
 			}
-			checkHistory(t, l.history)
+			v.check(t, l.history)
 		}
+		v.suffice(t)
 	})
 }
