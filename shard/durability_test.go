@@ -109,7 +109,7 @@ func TestKeysOfDurabilityTestsAreApart(t *testing.T) {
 // transaction whole or absent. Memtables are small, so that tables are flushed ahead of the log's ticks.
 func TestPowerLoss(t *testing.T) {
 	for _, policy := range []FsyncPolicy{FsyncAlways, FsyncEverySec, FsyncNo} {
-		for seed := range uint64(12) {
+		for seed := range seeds(12) {
 			t.Run(fmt.Sprintf("policy %d/seed %d", policy, seed), func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 7))
 				fs := vfs.NewCrashableMem()

@@ -139,7 +139,7 @@ func (d *listDuel) forget() {
 }
 
 func TestLists(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range seeds(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
 			opts.Fsync, opts.CacheBytes = FsyncNo, 4<<20

@@ -18,7 +18,7 @@ import (
 func logCrashes(seed uint64) map[string]vfs.CrashCloneCfg {
 	configs := map[string]vfs.CrashCloneCfg{"0 percent": {}}
 	for _, percent := range []int{10, 50, 90, 100} {
-		for i := range uint64(3) {
+		for i := range seeds(3) {
 			name := fmt.Sprintf("%d percent, seed %d", percent, seed+i)
 			configs[name] = vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed+i, 1))}
 		}

@@ -17,7 +17,11 @@ func TestRandomElements(t *testing.T) {
 	st := openTest(t, testOptions(vfs.NewMem(), shards, clock.System()))
 	defer closeTest(t, st)
 	tx := st.NewTx()
-	for _, size := range []int{1, 40, 3 * cacheWholeLimit} {
+	sizes := []int{1, 40, 3 * cacheWholeLimit}
+	if testing.Short() {
+		sizes = sizes[:2]
+	}
+	for _, size := range sizes {
 		for _, hashKey := range []string{"hash", "part:h"} {
 			zsetKey := map[string]string{"hash": "zset", "part:h": "part:z"}[hashKey]
 			tx.Begin(st.All())

@@ -78,7 +78,7 @@ func (d *rankDuel) check() {
 
 // TestRankIndex draws changes, single and in masses, that are kept or undone.
 func TestRankIndex(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range seeds(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			d := &rankDuel{t: t, rnd: rand.New(rand.NewPCG(seed, 3)), ix: newRankIndex(1, 0, 1<<14)}
 			d.ix.setRuns([]rankRun{{from: scored{score: math.Inf(-1)}}})
@@ -235,7 +235,7 @@ func (d *zsetDuel) stepMasses(members int) {
 // TestRanks draws changes of a sorted set that is too large to be walked over, on one shard and partitioned, with caches that
 // hold all of it or little, and compares what is asked in between.
 func TestRanks(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range seeds(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			opts := testOptions(vfs.NewMem(), 1+2*int(seed/2%2), clock.NewManual(testStart))
 			opts.Fsync, opts.CacheBytes = FsyncNo, []int{64 << 10, 16 << 20}[seed%2]*len(opts.Names)

@@ -39,6 +39,14 @@ func (p testPlacer) Home(element []byte) int {
 	return int(h.Sum32()>>3) % p.shards
 }
 
+// seeds is how many seeds a test of one goroutine runs with: n, or two in a short run, which is what the race detector gets.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return 2
+	}
+	return n
+}
+
 var testStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // testOptions are those of a store of n shards on fs with a cache so small that most of what it read is gone

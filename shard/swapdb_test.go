@@ -31,7 +31,7 @@ func (m swapModel) clone() swapModel {
 
 // TestSwapDBModel draws operations on databases and holds the store against a model, over aborts, restarts and crashes.
 func TestSwapDBModel(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range seeds(8) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		clk := clock.NewManual(testStart)
 		fs := vfs.NewCrashableMem()

@@ -180,7 +180,7 @@ func (d *zsetDuel) step(z ZSet, members int) {
 // TestZSetWindows draws operations on a sorted set that is many times larger than what is cached of it.
 func TestZSetWindows(t *testing.T) {
 	const members = 6 * windowSize
-	for seed := range uint64(6) {
+	for seed := range seeds(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
 			opts.Fsync, opts.CacheBytes = FsyncNo, 1<<20
