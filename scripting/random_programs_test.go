@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -27,10 +26,7 @@ var named = regexp.MustCompile(`(?:local|upvalue|field|global) '\w+' \((a \w+ va
 
 // TestRandomProgramsAsRedis compares with a real server what random programs reply.
 func TestRandomProgramsAsRedis(t *testing.T) {
-	seeds, steps := uint64(4), 1500
-	if os.Getenv("TEST_FULL") == "1" {
-		seeds, steps = 20, 5000
-	}
+	seeds, steps := turns(4, 20)
 	redis := startRedis(t)
 	e := New(Options{Logger: slog.New(slog.DiscardHandler)})
 	for seed := uint64(1); seed <= seeds; seed++ {

@@ -18,10 +18,7 @@ func (g generator) pick(choices ...string) string { return choices[g.IntN(len(ch
 
 // TestRandomlyAsRedis compares with a real server what random scripts make of random arguments.
 func TestRandomlyAsRedis(t *testing.T) {
-	seeds, steps := uint64(4), 1500
-	if os.Getenv("TEST_FULL") == "1" {
-		seeds, steps = 40, 5000
-	}
+	seeds, steps := turns(4, 40)
 	redis := startRedis(t)
 	e := New(Options{Logger: slog.New(slog.DiscardHandler)})
 	for seed := uint64(1); seed <= seeds; seed++ {
@@ -36,6 +33,17 @@ func TestRandomlyAsRedis(t *testing.T) {
 			}
 		}
 	}
+}
+
+// turns is for how many seeds and steps random scripts are compared: few where the race detector slows one goroutine.
+func turns(seeds, full uint64) (uint64, int) {
+	switch {
+	case testing.Short():
+		return 1, 500
+	case os.Getenv("TEST_FULL") == "1":
+		return full, 5000
+	}
+	return seeds, 1500
 }
 
 // script draws a script with its only argument.
