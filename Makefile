@@ -1,6 +1,7 @@
 # make run       build the server and start it on 127.0.0.1:6379 with its data in ./data
 # make test      all tests
 # make verify    what CI runs: lint, freshness of generated files, tests, tests under the race detector
+# make nightly   the long forms of all tests, with new seeds
 # make e2e       real queue clients against redis-server and codeq-server
 # make generate  rewrite the generated documents
 # make bench     compare with redis-server on this machine
@@ -15,7 +16,7 @@ GO ?= go
 FUZZTIME ?= 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build run test verify lint race race-tests race-server e2e e2e-short clients node-clients python-clients \
+.PHONY: build run test verify lint race race-tests race-server nightly e2e e2e-short clients node-clients python-clients \
 	ruby-clients bench generate fuzz clean redis node gcc
 
 build:
@@ -50,6 +51,11 @@ race-server: gcc redis
 	CGO_ENABLED=1 $(GO) build -race -o bin/race/codeq-server ./cmd/codeq-server
 	TEST_CODEQ_SERVER=$(CURDIR)/bin/race/codeq-server TEST_REQUIRE_PEERS=1 TEST_TARGETS=codeq GORACE=halt_on_error=1 \
 		$(GO) test -timeout 10m ./tests -tasks 500 -rounds 1 -steps 500 -seeds 2
+
+# What takes hours. Every test prints its seed, with which it can be repeated.
+nightly: redis e2e
+	TEST_FULL=1 TEST_REQUIRE_PEERS=1 $(GO) test -count=1 -timeout 6h ./...
+	$(MAKE) fuzz FUZZTIME=2m
 
 # Every client meets redis-server and codeq-server with one and with four shards, undisturbed and with a kill -9.
 e2e: redis clients
