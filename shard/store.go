@@ -61,7 +61,7 @@ type Options struct {
 	Logger         *slog.Logger
 	Fsync          FsyncPolicy
 	CacheBytes     int   // object cache, over all shards
-	BlockCache     int64 // Pebble's block cache, over all shards; memtables are charged to it as well
+	BlockCache     int64 // Pebble's block cache, over all shards; memtables come on top
 	MemtableBytes  int   // of one shard
 	LogSegment     int64 // bytes after which the log begins a new file
 	LogMax         int64 // bytes of log after which shards are flushed so that it can be cut
@@ -205,7 +205,7 @@ func (st *Store) syncDir(path string) error {
 }
 
 func (st *Store) openShards(f format) error {
-	st.cache = pebble.NewCache(st.opts.BlockCache)
+	st.cache = pebble.NewCache(st.opts.BlockCache + st.memtableRoom())
 	st.fileCache = pebble.NewFileCache(fileCacheShards, max(fileCacheSize, 64*len(st.opts.Names)))
 	for n, name := range st.opts.Names {
 		s := &Shard{
@@ -247,6 +247,11 @@ func (s *Shard) open(f format) error {
 	}
 	return s.loadState()
 }
+
+// memtableRoom is what the memtables of all shards take as a rule: one that is written and one that is being flushed. Pebble charges
+// them to the block cache, so it is made so much larger: with less, memtables alone fill it, and each Get reads
+// the table's filter and index from the file again.
+func (st *Store) memtableRoom() int64 { return 2 * int64(st.opts.MemtableBytes) * int64(len(st.opts.Names)) }
 
 const (
 	fileCacheShards = 2
