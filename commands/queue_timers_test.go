@@ -165,6 +165,21 @@ func TestRetention(t *testing.T) {
 	c.want(":1", "llen codeq:q:b:pending:0")
 }
 
+// TestRetentionAtAClaim: the first claim of a task leaves its retention alone for as long as half of it is left, a later one sets it.
+func TestRetentionAtAClaim(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2")
+	s.clock.Advance(12*time.Hour - time.Second)
+	c.send("q.claim w lease 1 commands 1 a")
+	c.want("$10 1767409445", "zscore codeq:tasks:ttl 1")
+	c.send("q.abandon w 1", "q.claim w lease 90000000 commands 1 a")
+	c.want("$10 1767452644", "zscore codeq:tasks:ttl 1")
+	s.clock.Advance(time.Second)
+	c.send("q.claim w lease 90000000 commands 1 a")
+	c.want("$10 1767452645", "zscore codeq:tasks:ttl 2")
+}
+
 // TestTimersAfterARestart: what was due while the server was down is done at once, and what is not yet keeps its time.
 func TestTimersAfterARestart(t *testing.T) {
 	fs := vfs.NewMem()

@@ -100,6 +100,7 @@ func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set
 	if k.ended() {
 		return false, nil
 	}
+	kept := k.attempts == 0 && t.isRecent(policy)
 	if k.at == atDelayed {
 		if waits, err := t.isDelayed(id); waits || err != nil {
 			return false, err
@@ -121,7 +122,7 @@ func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set
 		return false, err
 	}
 	text, err := t.save()
-	if err == nil {
+	if err == nil && !kept {
 		err = t.keep(id, policy, false)
 	}
 	if err == nil {

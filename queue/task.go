@@ -208,6 +208,14 @@ func (t *Tx) keep(id []byte, policy *Policy, exactly bool) error {
 	return err
 }
 
+// isRecent tells whether the task that was loaded was enqueued in the last half of its retention, so that the retention which it
+// was given then has still as long to go: its first claim leaves that alone, and need not look at it.
+func (t *Tx) isRecent(policy *Policy) bool {
+	created, ok := t.task.time(fieldCreatedAt)
+	age := t.db.Now() - created
+	return ok && age >= 0 && age < policy.RetentionMs/2
+}
+
 // policy is what is set for the queue that t works on.
 func (t *Tx) policy() *Policy {
 	l, policies := &t.queue, t.queues.policies()
