@@ -132,11 +132,8 @@ func (t *Tx) firstOf(key []byte) ([]byte, error) {
 
 // enqueue makes the task of one payload; t.id is its id.
 func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
-	t.id = t.newID(p)
-	if p.ID == nil {
-		if err := t.noteNew(); err != nil {
-			return err
-		}
+	if err := t.makeID(p); err != nil {
+		return err
 	}
 	t.json = t.appendTask(t.json[:0], p, payload)
 	if _, err := t.tasks.Set(t.id, t.json); err != nil {
@@ -171,10 +168,21 @@ func (t *Tx) noteNew() error {
 	return t.ttl.NoteAbsent(t.id)
 }
 
-func (t *Tx) newID(p *enqueuing) []byte {
+// makeID makes t.id the id of a new task. Of an id with a KEY so little is random that it may be taken, so it is looked for.
+func (t *Tx) makeID(p *enqueuing) error {
 	if p.ID != nil {
-		return append(t.id[:0], p.ID...)
+		t.id = append(t.id[:0], p.ID...)
+		return nil
 	}
+	for t.id = t.newID(p); p.Key != nil; t.id = t.newID(p) {
+		if _, taken, err := t.tasks.Get(t.id); !taken || err != nil {
+			return err
+		}
+	}
+	return t.noteNew()
+}
+
+func (t *Tx) newID(p *enqueuing) []byte {
 	var rnd [16]byte
 	for i := range 2 {
 		for j, r := 0, t.queues.random.Uint64(); j < 8; j, r = j+1, r>>8 {
@@ -184,6 +192,7 @@ func (t *Tx) newID(p *enqueuing) []byte {
 	if p.Key != nil {
 		supplier.SetKeyPrefix(&rnd, p.Key)
 	}
+	supplier.SetTime(&rnd, t.db.Now())
 	return append(t.id[:0], supplier.NewID(p.location.shard, rnd)...)
 }
 

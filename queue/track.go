@@ -18,6 +18,8 @@ func (q *Queues) Track(key []byte) *shard.Tracking {
 	switch {
 	case bytes.HasPrefix(key, []byte(leasePrefix)):
 		return &q.tracked.lease
+	case string(key) == tasksKey:
+		return &q.tracked.tasks
 	case string(key) == ttlKey:
 		return &q.tracked.ttl
 	case string(key) == resultsKey:
@@ -40,14 +42,18 @@ func (q *Queues) Track(key []byte) *shard.Tracking {
 	return t
 }
 
+// Order has the rows of tasks in the order of their making, so that those lie together which are claimed one after the other.
+func (q *Queues) Order(id []byte) (place uint32, ok bool) { return supplier.TimeOf(id) }
+
 // trackings are what keys mean that are no queue's.
-type trackings struct{ lease, ttl, results shard.Tracking }
+type trackings struct{ lease, tasks, ttl, results shard.Tracking }
 
 func newTrackings() trackings {
 	return trackings{
 		lease:   shard.Tracking{Lease: true},
-		ttl:     shard.Tracking{Agenda: true},
-		results: shard.Tracking{Elements: true},
+		tasks:   shard.Tracking{Ordered: true},
+		ttl:     shard.Tracking{Ordered: true, Agenda: true},
+		results: shard.Tracking{Ordered: true, Elements: true},
 	}
 }
 

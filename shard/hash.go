@@ -32,7 +32,7 @@ func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) 
 	if o.hash.complete(o) {
 		return nil, false, nil
 	}
-	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, field)
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	val, ok, err = s.get(s.keyBuf)
 	if ok {
 		o.hash.put(field, val, len(val), 0)
@@ -67,7 +67,7 @@ func (h Hash) Set(field, val []byte) (created bool, err error) {
 	if !ok {
 		o.count++
 	}
-	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, field)
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	s.set(s.keyBuf, val)
 	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), len(old))
 	return !ok, nil
@@ -93,7 +93,7 @@ func (h Hash) Delete(field []byte) (bool, error) {
 		return false, err
 	}
 	s.modify(o)
-	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, field)
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	s.delete(s.keyBuf)
 	o.hash.kill(field, len(val))
 	s.removed(o)

@@ -75,7 +75,7 @@ func (s *Shard) buryCached(o *object) bool {
 		return false
 	}
 	drop := func(name string) {
-		s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, []byte(name))
+		s.keyBuf = s.appendField(s.keyBuf[:0], o, []byte(name))
 		s.delete(s.keyBuf)
 	}
 	switch {

@@ -70,6 +70,7 @@ type storeMachine struct {
 func (m *storeMachine) open(t *rapid.T) {
 	opts := testOptions(m.fs, m.n, m.clk)
 	opts.stringBytes, opts.chunkBits = modelStringBytes, modelChunkBits
+	opts.Tracker = orderTracker{}
 	st, err := Open(opts)
 	if err != nil {
 		t.Fatalf("open: %v", err)

@@ -67,6 +67,7 @@ type object struct {
 	zset   *zsetBody
 	stream *streamBody
 
+	ordered bool      // rows of elements stand where Tracker.Order says; of a hash or sorted set
 	track   *Tracking // what the key means to the tracker; nil if nothing
 	listed  bool      // its rows in the registry are there, or come with the commit
 	foreign bool      // somebody else than the tracker has changed it in this transaction
@@ -129,11 +130,12 @@ const metaVersion = 1
 const (
 	metaHasExpiry = 1 << 7
 	metaInChunks  = 1 << 6
+	metaOrdered   = 1 << 5
 )
 
 // encode appends the metadata row's value:
 //
-//	kind u8 · version u8, marked when an expiry follows, and for a string in chunks · expire-at ms u64 ·
+//	kind u8 · version u8, marked when an expiry follows, for a string in chunks, for ordered rows · expire-at ms u64 ·
 //	string: the value, or in chunks: id, length as uvarints, logarithm of the chunk size u8 ·
 //	collection: id, count as uvarints ·
 //	list: head, tail as varints · sorted set: see zsetBody.encode · stream: see streamBody.encode
@@ -144,6 +146,9 @@ func (o *object) encode(dst []byte) []byte {
 	}
 	if o.chunked != nil {
 		version |= metaInChunks
+	}
+	if o.ordered {
+		version |= metaOrdered
 	}
 	dst = append(dst, byte(o.kind), version)
 	if o.expireAt != 0 {
@@ -171,10 +176,10 @@ func (o *object) encode(dst []byte) []byte {
 
 // decode fills the object from its metadata row's value.
 func (o *object) decode(val []byte) error {
-	if len(val) < 2 || val[1]&^(metaHasExpiry|metaInChunks) != metaVersion {
+	if len(val) < 2 || val[1]&^(metaHasExpiry|metaInChunks|metaOrdered) != metaVersion {
 		return errCorruptRow
 	}
-	o.kind = Kind(val[0])
+	o.kind, o.ordered = Kind(val[0]), val[1]&metaOrdered != 0
 	rest := val[2:]
 	if val[1]&metaHasExpiry != 0 {
 		if len(rest) < 8 {
@@ -184,6 +189,9 @@ func (o *object) decode(val []byte) error {
 		rest = rest[8:]
 	}
 	o.stored = true
+	if o.ordered && o.kind != KindHash && o.kind != KindZSet {
+		return errCorruptRow
+	}
 	if val[1]&metaInChunks != 0 {
 		return o.decodeChunked(rest)
 	}
@@ -222,6 +230,7 @@ func (o *object) hasRows() bool {
 // become turns an absent object into an empty collection of the kind.
 func (o *object) become(kind Kind, id uint64) {
 	o.kind, o.id, o.count, o.expireAt = kind, id, 0, 0
+	o.ordered = o.track != nil && o.track.Ordered && (kind == KindHash || kind == KindZSet)
 	switch kind {
 	case KindList:
 		o.list = &listBody{}
@@ -240,7 +249,7 @@ func (o *object) become(kind Kind, id uint64) {
 // clear makes the object absent.
 func (o *object) clear() {
 	o.kind, o.expireAt, o.id, o.count, o.str = KindNone, 0, 0, 0, nil
-	o.chunked, o.list, o.hash, o.set, o.zset, o.stream = nil, nil, nil, nil, nil, nil
+	o.chunked, o.list, o.hash, o.set, o.zset, o.stream, o.ordered = nil, nil, nil, nil, nil, nil, false
 }
 
 // varintReader reads varints until one is bad; after that it yields zeros.

@@ -164,16 +164,43 @@ func (l lottery[V]) one(total int64) (t ticket[V], err error) {
 	return t, err
 }
 
-// near draws one element of a large collection: one of the neighbours behind a random hash. Behind the last hash the
-// first one follows.
+// randomPlace is a place from which to look for a random element. Hashes are spread evenly. Where rows are ordered it is
+// one between the first and the last of them.
+func (s *Shard) randomPlace(o *object) (uint32, error) {
+	rnd := s.store.rand
+	if !o.ordered {
+		return rnd.Uint32(), nil
+	}
+	it, err := s.iterate(s.reader(o), appendElementPrefix(nil, rowElement, o.id), appendElementPrefix(nil, rowElement, o.id+1))
+	if err != nil {
+		return 0, err
+	}
+	var from, to uint32
+	if it.First() {
+		from = placeIn(it.Key())
+	}
+	if it.Last() {
+		to = placeIn(it.Key())
+	}
+	return from + uint32(rnd.Uint64N(uint64(to-from)+1)), s.finish(it)
+}
+
+// placeIn is the place in the key of an element's row.
+func placeIn(row []byte) uint32 { return binary.BigEndian.Uint32(row[elementPrefixLen:]) }
+
+// near draws one element of a large collection: one of the neighbours behind a random place. Behind the last
+// the first one follows.
 func (l lottery[V]) near(total int64) (t ticket[V], err error) {
 	s, o, err := l.randomFragment(total)
 	if err != nil {
 		return t, err
 	}
-	rnd := s.store.rand
-	skip, found := rnd.IntN(randomMemberWindow), false
-	for from := rnd.Uint32(); !found; from = 0 {
+	skip, found := s.store.rand.IntN(randomMemberWindow), false
+	from, err := s.randomPlace(o)
+	if err != nil {
+		return t, err
+	}
+	for ; !found; from = 0 {
 		before := skip
 		_, err := s.eachElement(o, from, func(name, raw []byte) bool {
 			if skip > 0 {

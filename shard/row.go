@@ -17,9 +17,9 @@ import (
 //	m space hash key               metadata of a key (see object.encode); holds a short string's value too
 //	e id index                     chunk of a long string                → bytes
 //	e id index                     list element                          → value
-//	e id hash field                hash field                            → value
+//	e id place field               hash field                            → value
 //	e id hash member               set member                            → nothing
-//	e id hash member               sorted-set member                     → score, 8 bytes
+//	e id place member              sorted-set member                     → score, 8 bytes
 //	e id entry                     stream's entry                        → fields and values
 //	o id score member              sorted-set member in score order      → nothing
 //	g id group                     consumer group of a stream            → its collection id and state
@@ -38,7 +38,7 @@ import (
 // is 4 bytes of xxHash64 of what follows it: keys, fields and members have no order in Redis, so rows are kept in the order
 // of that hash. It is what makes the cursor of SCAN, HSCAN, SSCAN and ZSCAN a plain number that needs no
 // memory on the server and keeps Redis' guarantee over restarts (ADR 0004), and lets a random seek find a
-// random element.
+// random element. place is that hash, too, or in collections that are ordered what the tracker says (ADR 0015).
 const (
 	rowIdentity     = 'f'
 	rowState        = 'n'
@@ -82,10 +82,25 @@ func appendElementPrefix(dst []byte, row byte, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, id)
 }
 
-func appendFieldKey(dst []byte, id uint64, field []byte) []byte {
+func appendFieldKey(dst []byte, id uint64, place uint32, field []byte) []byte {
 	dst = appendElementPrefix(dst, rowElement, id)
-	dst = binary.BigEndian.AppendUint32(dst, elementHash(field))
+	dst = binary.BigEndian.AppendUint32(dst, place)
 	return append(dst, field...)
+}
+
+// placeOf is what orders the rows of a collection's fields or members.
+func (s *Shard) placeOf(o *object, element []byte) uint32 {
+	if o.ordered {
+		if place, ok := s.store.tracker.Order(element); ok {
+			return place
+		}
+	}
+	return elementHash(element)
+}
+
+// appendField appends the key of the row of a field or member.
+func (s *Shard) appendField(dst []byte, o *object, element []byte) []byte {
+	return appendFieldKey(dst, o.id, s.placeOf(o, element), element)
 }
 
 // fieldOf returns the field or member of an element row's key.

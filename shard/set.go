@@ -63,7 +63,7 @@ func (s *Shard) isMember(o *object, member []byte) (bool, error) {
 	if o.set.complete(o) {
 		return false, nil
 	}
-	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, member)
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	_, ok, err := s.get(s.keyBuf)
 	if ok {
 		o.set.add(member)
@@ -92,7 +92,7 @@ func (t Set) Add(member []byte) (bool, error) {
 	}
 	s.modify(o)
 	o.count++
-	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, member)
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	s.set(s.keyBuf, nil)
 	o.set.add(member)
 	return true, nil
@@ -113,7 +113,7 @@ func (t Set) Remove(member []byte) (bool, error) {
 
 func (s *Shard) removeMember(o *object, member []byte) {
 	s.modify(o)
-	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, member)
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	s.delete(s.keyBuf)
 	o.set.remove(member)
 	s.removed(o)

@@ -47,7 +47,7 @@ func TestStageModel(t *testing.T) {
 // TestStageGroups checks that an iterator waits for rows of its own collection, and for no others.
 func TestStageGroups(t *testing.T) {
 	g := newStage()
-	g.put(appendFieldKey(nil, 7, []byte("f")), nil, false)
+	g.put(appendFieldKey(nil, 7, elementHash([]byte("f")), []byte("f")), nil, false)
 	g.put(appendMetaKey(nil, 3, "k"), nil, false)
 	of := func(row byte, id uint64) []byte { return appendElementPrefix(nil, row, id) }
 	for _, c := range []struct {

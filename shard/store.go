@@ -251,7 +251,9 @@ func (s *Shard) open(f format) error {
 // memtableRoom is what the memtables of all shards take as a rule: one that is written and one that is being flushed. Pebble charges
 // them to the block cache, so it is made so much larger: with less, memtables alone fill it, and each Get reads
 // the table's filter and index from the file again.
-func (st *Store) memtableRoom() int64 { return 2 * int64(st.opts.MemtableBytes) * int64(len(st.opts.Names)) }
+func (st *Store) memtableRoom() int64 {
+	return 2 * int64(st.opts.MemtableBytes) * int64(len(st.opts.Names))
+}
 
 const (
 	fileCacheShards = 2

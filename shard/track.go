@@ -25,6 +25,9 @@ import (
 type Tracker interface {
 	// Track says what the key means, nil if nothing.
 	Track(key []byte) *Tracking
+	// Order is where the row of an element of an ordered collection stands among the others, see Tracking.Ordered; not ok: by its hash.
+	// It is on disk, so it never changes.
+	Order(element []byte) (place uint32, ok bool)
 	// Lapsed is called when the deadline of a lease has passed, in the transaction that has removed it.
 	Lapsed(db DB, key []byte) error
 	// Due does what is due at an agenda, or audits the key, on one shard. limit is how much to do before others get their turn. It
@@ -45,6 +48,9 @@ type Tracking struct {
 	Prompt bool
 	// AuditMs is after what time the key is to be looked at when others than the tracker have changed it; 0: never.
 	AuditMs int64
+	// Ordered says of a hash or sorted set that the rows of its elements stand in the order that Tracker.Order gives, from its beginning
+	// on. What is read and changed together then lies together.
+	Ordered bool
 	// Elements says that waiters wait for single elements of the key, see Waiter.SetElement.
 	Elements bool
 }
@@ -56,6 +62,7 @@ func (t *Tracking) listed() bool { return t.Agenda || t.AuditMs > 0 }
 type noTracker struct{}
 
 func (noTracker) Track([]byte) *Tracking                  { return nil }
+func (noTracker) Order([]byte) (uint32, bool)             { return 0, false }
 func (noTracker) Lapsed(DB, []byte) error                 { return nil }
 func (noTracker) Due(DB, int, []byte, int) (int64, error) { return 0, nil }
 

@@ -116,7 +116,7 @@ func (s *Shard) scanFragment(o *object, from uint32, count int, fn func(name, va
 	}
 	walk := bucketWalk{want: count, last: from}
 	_, err = s.eachElement(o, from, func(name, val []byte) bool {
-		if hash := elementHash(name); walk.enough(hash) {
+		if hash := s.placeOf(o, name); walk.enough(hash) {
 			stopped = hash
 			return false
 		}

@@ -79,7 +79,7 @@ func (s *Shard) score(o *object, member []byte) (score float64, ok bool, err err
 	if o.zset.complete(o) {
 		return 0, false, nil
 	}
-	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, member)
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	raw, ok, err := s.get(s.keyBuf)
 	if err != nil || !ok {
 		return 0, false, err
@@ -122,7 +122,7 @@ func (z ZSet) Set(member []byte, score float64) (added bool, err error) {
 	}
 	var raw [scoreSize]byte
 	binary.BigEndian.PutUint64(raw[:], sortableScore(score))
-	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, member)
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	s.set(s.keyBuf, raw[:])
 	s.keyBuf = appendScoreKey(s.keyBuf[:0], o.id, score, member)
 	s.set(s.keyBuf, nil)
@@ -166,7 +166,7 @@ func (z ZSet) Remove(member []byte) (bool, error) {
 func (s *Shard) removeScored(o *object, e scored) {
 	s.modify(o)
 	member := []byte(e.member)
-	s.keyBuf = appendFieldKey(s.keyBuf[:0], o.id, member)
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	s.delete(s.keyBuf)
 	s.deleteScore(o, e)
 	o.zset.kill(member, scoreSize)

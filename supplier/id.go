@@ -16,15 +16,21 @@ import (
 //	 48– 51  version   8
 //	 52– 63  random
 //	 64– 65  variant   binary 10
-//	 66–111  random
+//	 66– 79  random
+//	 80–103  time      unix milliseconds divided by 64, without the higher bits
+//	104–111  random
 //	112–127  check     the low 16 bits of Hash64 of the 14 bytes before
 //
 // The check tells our ids from other people's UUIDv8: one of 65,536 of those
 // passes, and is then at home on the shard that its bits name, which is as good
 // a home as its hash. What matters is only that every server reads it alike.
 //
-// 90 bits are random, so that among a billion tasks two collide with a
-// probability of 2^-31; 58 for tasks of one KEY, among a million of which it is 2^-19.
+// 66 bits are random, so that among 10,000 tasks of the same 64 ms two collide with
+// a probability of 2^-40. Of tasks with one KEY it is 34, and 2^-8: who makes
+// such an id has to look whether it is taken.
+//
+// The time is there for the order of rows (TimeOf). It begins anew every 12 days, and
+// then rows of old tasks stand among those of new ones, which does no harm.
 
 // idLen is the length of a UUID's text.
 const idLen = 36
@@ -52,6 +58,29 @@ func NewID(ordinal int, rnd [16]byte) string {
 // Hash64 of key, so that tasks with one KEY share a slot.
 func SetKeyPrefix(rnd *[16]byte, key []byte) {
 	binary.BigEndian.PutUint32(rnd[:4], uint32(Hash64(key)>>32))
+}
+
+// SetTime replaces the bytes that become an id's time.
+func SetTime(rnd *[16]byte, ms int64) {
+	tick := uint32(ms / 64)
+	rnd[10], rnd[11], rnd[12] = byte(tick>>16), byte(tick>>8), byte(tick)
+}
+
+// TimeOf is a number by which ids that were made one after the other are near
+// each other, but spread over 256 places if they were made at once: the time and
+// the 8 random bits behind it. It is read off whatever looks like an id of ours.
+func TimeOf(id []byte) (at uint32, ok bool) {
+	if len(id) != idLen || id[14] != '8' || id[23] != '-' {
+		return 0, false
+	}
+	for _, c := range id[24:32] {
+		digit := hexDigit(c)
+		if digit > 0x0f {
+			return 0, false
+		}
+		at = at<<4 | uint32(digit)
+	}
+	return at, true
 }
 
 // ParseID reads the ordinal off an id that NewID made; ok is false for every

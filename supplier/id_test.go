@@ -59,6 +59,28 @@ func TestSetKeyPrefix(t *testing.T) {
 	}
 }
 
+// TestTimeOf: ids of one moment are near each other, ids of later moments behind them, and what is no such id has no time. The values
+// are on disk.
+func TestTimeOf(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms, rnd := rapid.Int64Range(0, 1<<45).Draw(t, "ms"), drawRandom(t)
+		SetTime(&rnd, ms)
+		at, ok := TimeOf([]byte(NewID(1, rnd)))
+		if want := uint32(ms/64)<<8 | uint32(rnd[13]); !ok || at != want {
+			t.Fatalf("the time of an id of %d ms with %d behind it is %#x, %v; want %#x", ms, rnd[13], at, ok, want)
+		}
+	})
+	for id, want := range map[string]uint32{
+		"deadbeef-0003-8607-b809-0a0b0c0d1234": 0x0a0b0c0d, "deadbeef-0003-8607-b809-ffffffffzzzz": 0xffffffff,
+		"deadbeef-0003-4607-b809-0a0b0c0d1234": 0, "deadbeef-0003-8607-b809-0A0b0c0d1234": 0, "deadbeef-0003-8607-b809-0a0b0c0d123": 0,
+		"deadbeef-0003-8607-b809_0a0b0c0d1234": 0, "": 0,
+	} {
+		if at, ok := TimeOf([]byte(id)); at != want || ok != (want != 0) {
+			t.Errorf("the time of %q is %#x, %v; want %#x", id, at, ok, want)
+		}
+	}
+}
+
 func TestParseIDRefusesOthers(t *testing.T) {
 	id := NewID(2, [16]byte{1, 2, 3})
 	for _, other := range []string{
