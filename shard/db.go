@@ -230,7 +230,21 @@ func (h *handle) home(element []byte) (*Shard, *object, error) {
 	if !h.partitioned {
 		return h.s, h.o, nil
 	}
-	return h.db.at(h.db.tx.store.placer.Home(element), h.key)
+	return h.db.at(h.db.tx.homeOf(element), h.key)
+}
+
+// maxHomed is the length of elements whose home is remembered.
+const maxHomed = 64
+
+// homeOf is the placer's Home, asked once for an element that comes several times in a row, as a task's id does.
+func (tx *Tx) homeOf(element []byte) int {
+	if len(element) > maxHomed {
+		return tx.store.placer.Home(element)
+	}
+	if len(tx.homed) == 0 || string(tx.homed) != string(element) {
+		tx.home, tx.homed = tx.store.placer.Home(element), append(tx.homed[:0], element...)
+	}
+	return tx.home
 }
 
 // writable returns the fragment that holds the element, and creates it if there is none yet.

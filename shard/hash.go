@@ -68,7 +68,7 @@ func (h Hash) Set(field, val []byte) (created bool, err error) {
 		o.count++
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
-	s.set(s.keyBuf, val)
+	s.put(s.keyBuf, val, !ok)
 	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), len(old))
 	return !ok, nil
 }

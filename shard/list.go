@@ -170,7 +170,7 @@ func (l List) Push(end End, val []byte) error {
 	}
 	o.count++
 	s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
-	s.set(s.keyBuf, val)
+	s.insert(s.keyBuf, val)
 	return nil
 }
 

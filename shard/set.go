@@ -93,7 +93,7 @@ func (t Set) Add(member []byte) (bool, error) {
 	s.modify(o)
 	o.count++
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
-	s.set(s.keyBuf, nil)
+	s.insert(s.keyBuf, nil)
 	o.set.add(member)
 	return true, nil
 }

@@ -52,6 +52,7 @@ type Shard struct {
 	tx         *Tx // that holds mu
 	batch      *pebble.Batch
 	dirty      []*object
+	inserts    []uint32   // which rows of the batch are new ones, see insert
 	before     shardState // the state to return to on abort; valid while touched
 	touched    bool
 	expired    int64         // keys that it has removed since their deadline had passed
@@ -294,7 +295,7 @@ func (s *Shard) setExpiry(o *object, space uint32, atMs int64) {
 		return
 	}
 	s.keyBuf = appendDeadlineKey(s.keyBuf[:0], atMs, space, o.key)
-	s.set(s.keyBuf, nil)
+	s.insert(s.keyBuf, nil)
 	if atMs < s.nextDeadlineMs {
 		s.nextDeadlineMs = atMs
 		s.wakeJanitor()
@@ -311,7 +312,7 @@ func (s *Shard) setLapse(o *object, space uint32, atMs int64) {
 	}
 	if atMs != 0 {
 		s.keyBuf = appendLapseKey(s.keyBuf[:0], atMs, space, o.key)
-		s.set(s.keyBuf, nil)
+		s.insert(s.keyBuf, nil)
 		s.times.lapsing = append(s.times.lapsing, lapseChange{atMs >> lapseBucketBits, 1})
 	}
 }
@@ -330,6 +331,17 @@ func (s *Shard) set(key, val []byte) {
 	if s.hasRoom(len(key) + len(val)) {
 		must(s.batch.Set(key, val, nil))
 	}
+}
+
+// insert is set for a row that is not there, which the caller knows for sure. If it is deleted soon, nothing of it reaches Pebble.
+func (s *Shard) insert(key, val []byte) { s.put(key, val, true) }
+
+// put is insert for a new row and else set.
+func (s *Shard) put(key, val []byte, isNew bool) {
+	if isNew {
+		s.inserts = append(s.inserts, s.batch.Count())
+	}
+	s.set(key, val)
 }
 
 func (s *Shard) delete(key []byte) {
@@ -377,7 +389,7 @@ func (s *Shard) flushMeta() {
 		switch {
 		case o.kind != KindNone:
 			s.valBuf = o.encode(s.valBuf[:0])
-			s.set(s.keyBuf, s.valBuf)
+			s.put(s.keyBuf, s.valBuf, !o.stored)
 			o.stored = true
 		case o.stored:
 			s.delete(s.keyBuf)
@@ -562,7 +574,7 @@ func (s *Shard) endBatch() {
 	s.closeOverlay()
 	s.batch.Reset()
 	clear(s.dirty)
-	s.dirty = s.dirty[:0]
+	s.dirty, s.inserts = s.dirty[:0], s.inserts[:0]
 	clear(s.times.listed)
 	s.signals = s.signals[:0]
 	s.times.listed, s.times.lapsing = s.times.listed[:0], s.times.lapsing[:0]

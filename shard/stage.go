@@ -16,7 +16,7 @@ import (
 // inserting them at random places of a memtable, a skiplist. When the table is full, another takes its place, and a
 // goroutine sorts the rows of the first and applies them as one batch, while the shard goes on. A row that is written
 // again before that (the metadata of a busy list, the state row of every commit), or written and deleted, reaches Pebble
-// once. See ADR 0009.
+// once. One that is new and deleted before that never does. See ADR 0009.
 //
 // The log has every commit, so what is staged is as safe as what is in a memtable: both are replayed after a crash. A stage
 // is applied whole, and commits are staged whole, so a shard's tables always end at a commit.
@@ -52,6 +52,7 @@ type stagedRow struct {
 	val, valLen uint32
 	valRoom     uint32 // bytes that a new value may take in place of the old one
 	deleted     bool
+	isNew       bool // there was none of the key when it was put first
 }
 
 func newStage() *stage {
@@ -78,11 +79,11 @@ func groupOf(key []byte) []byte {
 }
 
 // put stages a row in the place of an older one of the same key.
-func (g *stage) put(key, val []byte, deleted bool) {
+func (g *stage) put(key, val []byte, deleted, isNew bool) {
 	hash := xxhash.Sum64(key)
 	at := g.find(hash, key)
 	if g.slots[at] == 0 {
-		g.add(at, hash, key)
+		g.add(at, hash, key, isNew)
 	}
 	row := &g.rows[g.slots[at]-1]
 	row.deleted = deleted
@@ -94,8 +95,8 @@ func (g *stage) put(key, val []byte, deleted bool) {
 }
 
 // add makes a row without a value in a free slot.
-func (g *stage) add(at int, hash uint64, key []byte) {
-	g.rows = append(g.rows, stagedRow{hash: hash, key: uint32(len(g.data)), keyLen: uint32(len(key)), val: uint32(len(g.data) + len(key))})
+func (g *stage) add(at int, hash uint64, key []byte, isNew bool) {
+	g.rows = append(g.rows, stagedRow{hash: hash, isNew: isNew, key: uint32(len(g.data)), keyLen: uint32(len(key)), val: uint32(len(g.data) + len(key))})
 	g.data = append(g.data, key...)
 	g.slots[at] = uint32(len(g.rows))
 	bit := xxhash.Sum64(groupOf(key)) % stageGroups
@@ -176,11 +177,14 @@ func (g *stage) fill(b *pebble.Batch) {
 		high, low uint64 // the first 16 bytes of the key
 		row       *stagedRow
 	}
-	places := make([]place, len(g.rows))
+	places := make([]place, 0, len(g.rows))
 	for i := range g.rows {
+		if g.rows[i].isNew && g.rows[i].deleted {
+			continue // came and went
+		}
 		var head [16]byte
 		copy(head[:], g.keyOf(&g.rows[i]))
-		places[i] = place{binary.BigEndian.Uint64(head[:8]), binary.BigEndian.Uint64(head[8:]), &g.rows[i]}
+		places = append(places, place{binary.BigEndian.Uint64(head[:8]), binary.BigEndian.Uint64(head[8:]), &g.rows[i]})
 	}
 	slices.SortFunc(places, func(a, b place) int {
 		if a.high != b.high {
@@ -218,13 +222,18 @@ func (s *Shard) stageBatch() error {
 	}
 	g := s.staged
 	g.makeRoom(int(s.batch.Count()))
-	for r := s.batch.Reader(); ; {
+	inserts := s.inserts
+	for r, n := s.batch.Reader(), uint32(0); ; n++ {
 		kind, key, val, ok, err := r.Next()
 		must(err) // the batch is our own
 		if !ok {
 			break
 		}
-		g.put(key, val, kind == pebble.InternalKeyKindDelete)
+		isNew := len(inserts) > 0 && inserts[0] == n
+		if isNew {
+			inserts = inserts[1:]
+		}
+		g.put(key, val, kind == pebble.InternalKeyKindDelete, isNew)
 	}
 	if len(g.data) < s.store.opts.stageBytes {
 		return nil

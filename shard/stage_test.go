@@ -25,10 +25,10 @@ func TestStageModel(t *testing.T) {
 			val := string(bytes.Repeat([]byte{'v'}, rng.IntN(40)))
 			g.makeRoom(1)
 			if rng.IntN(4) == 0 {
-				g.put([]byte(key), nil, true)
+				g.put([]byte(key), nil, true, false)
 				model[key] = deleted
 			} else {
-				g.put([]byte(key), []byte(val), false)
+				g.put([]byte(key), []byte(val), false, model[key] == "")
 				model[key] = val
 			}
 		}
@@ -44,11 +44,47 @@ func TestStageModel(t *testing.T) {
 	}
 }
 
+// TestStageNewRows checks that a row that comes and goes within a stage leaves no tombstone, and any other that is deleted does.
+func TestStageNewRows(t *testing.T) {
+	st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
+	defer closeTest(t, st)
+	g := newStage()
+	put := func(key string, isNew bool) { g.put([]byte(key), []byte("v"), false, isNew) }
+	del := func(key string) { g.put([]byte(key), nil, true, false) }
+	put("gone", true)
+	del("gone")
+	put("old", false)
+	del("old")
+	del("back")
+	put("back", true) // there was one when it was deleted
+	del("back")
+	put("stays", true)
+	del("stays")
+	put("stays", true)
+	b := st.shards[0].db.NewBatch()
+	defer b.Close()
+	g.fill(b)
+	got := ""
+	for r := b.Reader(); ; {
+		kind, key, _, ok, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			break
+		}
+		got += fmt.Sprintf("%s %s;", kind, key)
+	}
+	if want := "DEL back;DEL old;SET stays;"; got != want {
+		t.Errorf("the batch has %s want %s", got, want)
+	}
+}
+
 // TestStageGroups checks that an iterator waits for rows of its own collection, and for no others.
 func TestStageGroups(t *testing.T) {
 	g := newStage()
-	g.put(appendFieldKey(nil, 7, elementHash([]byte("f")), []byte("f")), nil, false)
-	g.put(appendMetaKey(nil, 3, "k"), nil, false)
+	g.put(appendFieldKey(nil, 7, elementHash([]byte("f")), []byte("f")), nil, false, false)
+	g.put(appendMetaKey(nil, 3, "k"), nil, false, false)
 	of := func(row byte, id uint64) []byte { return appendElementPrefix(nil, row, id) }
 	for _, c := range []struct {
 		start, end []byte
@@ -68,7 +104,7 @@ func TestStageGroups(t *testing.T) {
 		}
 	}
 	g.reset()
-	if g.put([]byte{rowState}, nil, false); g.mayHave(of(rowElement, 7), of(rowElement, 8)) {
+	if g.put([]byte{rowState}, nil, false, false); g.mayHave(of(rowElement, 7), of(rowElement, 8)) {
 		t.Error("a stage remembers the groups of its last use")
 	}
 }

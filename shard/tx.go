@@ -35,6 +35,9 @@ type Tx struct {
 	frame  logScratch
 	ready  []*waitQueue // what the Commit in progress has to serve
 
+	homed []byte // the element that homeOf was asked for last
+	home  int    // and its answer
+
 	notes     []Note // of what is not committed yet
 	noteBuf   []byte // their bytes
 	noteBytes int

@@ -123,9 +123,9 @@ func (z ZSet) Set(member []byte, score float64) (added bool, err error) {
 	var raw [scoreSize]byte
 	binary.BigEndian.PutUint64(raw[:], sortableScore(score))
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
-	s.set(s.keyBuf, raw[:])
+	s.put(s.keyBuf, raw[:], !ok)
 	s.keyBuf = appendScoreKey(s.keyBuf[:0], o.id, score, member)
-	s.set(s.keyBuf, nil)
+	s.insert(s.keyBuf, nil)
 	o.zset.put(member, score, scoreSize, scoreSize)
 	e := scored{score, string(member)}
 	o.zset.insert(e)
