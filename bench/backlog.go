@@ -23,6 +23,9 @@ const (
 	backlogMemoryMB = 1024
 	backlogStart    = 10 * time.Second
 
+	leasedTasks = 1_000_000
+	leasedStart = 2 * time.Second
+
 	settledShare = 0.1 // of a core that an idle server may use
 	settledEvery = 500 * time.Millisecond
 	settledLimit = 30 * time.Second
@@ -132,21 +135,78 @@ func settle(ctx context.Context, server *peer.Server) error {
 	return err
 }
 
+// leases measures how long the server takes to start with many tasks claimed. It is codeq's only.
+func leases(ctx context.Context, s settings, servers []*peer.Server) error {
+	for _, server := range servers {
+		if server.Kind() == peer.Codeq {
+			return leasesOf(ctx, server, s.count(leasedTasks))
+		}
+	}
+	return errors.New("leases measures codeq")
+}
+
+func leasesOf(ctx context.Context, server *peer.Server, n int) error {
+	if err := emptied(server); err != nil {
+		return err
+	}
+	if err := fillQueues(ctx, server, 0, n, backlogQueues); err != nil {
+		return fmt.Errorf("make %d tasks wait: %w", n, err)
+	}
+	if err := claimAll(server); err != nil {
+		return fmt.Errorf("claim %d tasks: %w", n, err)
+	}
+	clean, crashed, err := startTwice(ctx, server, n, countIn("inProgress"))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("With %d tasks claimed in %d queues: start %v after a clean stop, %v after kill -9 (limit %v).\n", n, backlogQueues,
+		clean.Round(time.Millisecond), crashed.Round(time.Millisecond), leasedStart)
+	return nil
+}
+
+// claimAll claims what waits in all queues, for longer than any measurement takes.
+func claimAll(server *peer.Server) error {
+	queues := make(chan int, backlogQueues)
+	for queue := range backlogQueues {
+		queues <- queue
+	}
+	close(queues)
+	_, err := together(server, queueWorkers, func(c *peer.Conn) error {
+		c.SetTimeout(loadTimeout)
+		for queue := range queues {
+			for waits := true; waits; {
+				reply, err := c.Call("Q.CLAIM", "worker", "COUNT", strconv.Itoa(fillBatch), "LEASE", "86400000", "COMMANDS", "1", queueName(queue))
+				if err != nil {
+					return err
+				}
+				waits = len(reply.Elems) > 0
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// startTwice stops the server and kills it, and tells how long it takes to start each time.
+func startTwice(ctx context.Context, server *peer.Server, n int, count func(c *peer.Conn) (int, error)) (clean, crashed time.Duration, err error) {
+	if err := server.Term(ctx); err != nil {
+		return 0, 0, err
+	}
+	if clean, err = timeStart(ctx, server, n, count); err != nil {
+		return 0, 0, err
+	}
+	server.Kill9()
+	crashed, err = timeStart(ctx, server, n, count)
+	return clean, crashed, err
+}
+
 // restartWith prints the memory that the server has with the tasks that wait, and how long it takes to start on them.
 func restartWith(ctx context.Context, server *peer.Server, waiting int) error {
 	loaded, err := residentMB(server.PID())
 	if err != nil {
 		return err
 	}
-	if err := server.Term(ctx); err != nil {
-		return err
-	}
-	clean, err := timeStart(ctx, server, waiting, countReady)
-	if err != nil {
-		return err
-	}
-	server.Kill9()
-	crashed, err := timeStart(ctx, server, waiting, countReady)
+	clean, crashed, err := startTwice(ctx, server, waiting, countIn("ready"))
 	if err != nil {
 		return err
 	}
@@ -160,23 +220,27 @@ func restartWith(ctx context.Context, server *peer.Server, waiting int) error {
 	return nil
 }
 
-// countReady counts the tasks that wait.
-func countReady(c *peer.Conn) (ready int, err error) {
+// countIn counts the tasks in a place, as Q.STATS names it.
+func countIn(place string) func(c *peer.Conn) (int, error) {
+	return func(c *peer.Conn) (int, error) { return countTasks(c, place) }
+}
+
+func countTasks(c *peer.Conn, place string) (sum int, err error) {
 	for queue := range backlogQueues {
 		stats, err := c.Call("Q.STATS", queueName(queue))
 		if err != nil {
 			return 0, err
 		}
 		for i := 0; i+1 < len(stats.Elems); i += 2 {
-			if stats.Elems[i].Str != "ready" {
+			if stats.Elems[i].Str != place {
 				continue
 			}
 			n, err := strconv.Atoi(stats.Elems[i+1].Str)
 			if err != nil {
 				return 0, fmt.Errorf("Q.STATS: %w", err)
 			}
-			ready += n
+			sum += n
 		}
 	}
-	return ready, nil
+	return sum, nil
 }

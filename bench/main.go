@@ -5,8 +5,9 @@
 // Modes: compare (redis-benchmark on both, the default), streams (the same for streams and consumer groups), scripts (the same
 // for claim scripts), handover (how long a blocked worker waits for what is pushed), clients (what queue libraries send, under
 // several key patterns), queue (the life of tasks, codeq's own commands against codeQ's client on redis), backlog (the same in codeq
-// with many tasks waiting or many queues, memory and start), list1m and zset1m (a long list and a large sorted set, drained, with the slowest pop), memory (resident
-// memory under a backlog, and the time to start again on it).
+// with many tasks waiting or many queues, memory and start), leases (the start with many tasks claimed), list1m and zset1m (a long
+// list and a large sorted set, drained, with the slowest pop), memory (resident memory under a backlog, and the time to start
+// again on it).
 //
 // Goroutines: main, the clients of a measurement, which end before it does, and those of package peer. Locks: none.
 package main
@@ -25,7 +26,7 @@ import (
 	"codeq/internal/peer"
 )
 
-const modes = "compare, streams, scripts, handover, clients, queue, backlog, list1m, zset1m or memory"
+const modes = "compare, streams, scripts, handover, clients, queue, backlog, leases, list1m, zset1m or memory"
 
 // settings are the flags.
 type settings struct {
@@ -58,7 +59,7 @@ func parseFlags() settings {
 	flag.IntVar(&s.requests, "requests", 0, "compare, streams, scripts, queue: requests per run; 0 takes what redis answers in -seconds")
 	flag.Float64Var(&s.seconds, "seconds", 2.5, "compare, streams, scripts, queue: length of a run")
 	flag.IntVar(&s.items, "items", 0, "other modes: number of elements; 0 takes 1,000,000, for memory 5,000,000, for handover and clients 20,000,\n"+
-		"for backlog 10,000,000")
+		"for backlog 10,000,000, for leases 1,000,000")
 	flag.IntVar(&s.shards, "shards", 0, "codeq's number of shards; 0 takes its default")
 	flag.Parse()
 	for _, name := range strings.Split(servers, ",") {
@@ -70,7 +71,7 @@ func parseFlags() settings {
 func run(ctx context.Context, s settings) error {
 	measure, known := map[string]func(context.Context, settings, []*peer.Server) error{
 		"compare": compare, "streams": streams, "scripts": scripts, "handover": handover, "clients": clientKeys, "queue": queueCycle,
-		"backlog": backlog, "list1m": longList, "zset1m": largeZset, "memory": memory,
+		"backlog": backlog, "leases": leases, "list1m": longList, "zset1m": largeZset, "memory": memory,
 	}[s.mode]
 	if !known {
 		return fmt.Errorf("unknown mode %q: use %s", s.mode, modes)
