@@ -305,6 +305,23 @@ func (r *zrange) ranks(z shard.ZSet) (start, stop int64, err error) {
 	return start, min(stop, n-1), nil
 }
 
+// remove removes the members of the range and tells how many they were.
+func (r *zrange) remove(z shard.ZSet) (int64, error) {
+	switch {
+	case r.by == byRank:
+		start, stop, err := r.ranks(z)
+		if err != nil || start > stop {
+			return 0, err
+		}
+		return z.RemoveByRank(start, stop)
+	case r.empty:
+		return 0, nil
+	case r.by == byScore:
+		return z.RemoveByScore(r.score)
+	}
+	return z.RemoveByLex(r.lex)
+}
+
 // collect keeps the members of the range and their scores.
 func (r *zrange) collect(z shard.ZSet) (list memberList, scores []float64, err error) {
 	err = r.each(z, func(member []byte, score float64) bool {
@@ -449,17 +466,12 @@ func zremrange(by rangeBy) Handler {
 		if err != nil {
 			return err
 		}
-		list, _, err := r.collect(z)
+		n, err := r.remove(z)
 		if err != nil {
 			return err
 		}
-		for _, member := range list.members {
-			if _, err := z.Remove(member); err != nil {
-				return err
-			}
-		}
-		c.Out.Int(int64(len(list.members)))
-		if len(list.members) == 0 {
+		c.Out.Int(n)
+		if n == 0 {
 			return nil
 		}
 		return noteRemoval(c.DB(), shard.NoteZSet, c.cmd.Name, c.key())

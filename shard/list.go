@@ -554,30 +554,59 @@ func (l List) Trim(start, stop int64) error {
 	if start > stop || start >= o.count {
 		return s.remove(o)
 	}
-	first, err := s.outermost(o, Head, start)
-	if err != nil {
-		return err
+	stop = min(stop, o.count-1)
+	head, tail := o.list.head, o.list.tail
+	var err error
+	if start > 0 {
+		if head, err = s.indexAt(o, start); err != nil {
+			return err
+		}
 	}
-	last, err := s.outermost(o, Tail, o.count-1-stop)
-	if err != nil {
-		return err
+	if stop < o.count-1 {
+		if tail, err = s.indexAt(o, stop); err != nil {
+			return err
+		}
+		tail++
 	}
 	s.modify(o) // for those who watch the key: as in Redis a trim that removes nothing counts, too
-	o.list.cutEnds(first, last)
-	if gone := append(first, last...); len(gone) > 0 {
-		s.removeIndices(o, gone)
-	}
+	s.deleteIndices(o, o.list.head, head)
+	s.deleteIndices(o, tail, o.list.tail)
+	o.list.keep(head, tail)
+	o.count = stop - start + 1
 	return nil
 }
 
-// outermost returns the indices of n elements, from the end inwards.
-func (s *Shard) outermost(o *object, end End, n int64) (indices []int64, err error) {
-	if n <= 0 {
-		return nil, nil
+// indexAt is the index of the element at a position that exists.
+func (s *Shard) indexAt(o *object, pos int64) (int64, error) {
+	if o.list.contiguous(o) {
+		return o.list.head + pos, nil
 	}
-	err = s.walk(o, end, func(it listItem) bool {
-		indices = append(indices, it.index)
-		return int64(len(indices)) < n
-	})
-	return indices, err
+	it, err := s.locate(o, pos)
+	return it.index, err
+}
+
+// deleteIndices deletes the rows with indices in [from, to), many with one range deletion. Which of few are holes is not worth
+// a look.
+func (s *Shard) deleteIndices(o *object, from, to int64) {
+	if to-from >= s.store.opts.manyRows {
+		s.deleteRange(appendIndexKey(nil, o.id, from), appendIndexKey(nil, o.id, to))
+		return
+	}
+	for index := from; index < to; index++ {
+		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, index)
+		s.delete(s.keyBuf)
+	}
+}
+
+// keep cuts the list to the elements with indices in [head, tail).
+func (b *listBody) keep(head, tail int64) {
+	b.head, b.tail = head, tail
+	for _, w := range []*listWindow{&b.front, &b.back} {
+		for w.Len() > 0 && w.Front().index < head {
+			w.pop(Head)
+		}
+		for w.Len() > 0 && w.Back().index >= tail {
+			w.pop(Tail)
+		}
+	}
 }

@@ -86,6 +86,10 @@ func (d *listDuel) remove() {
 func (d *listDuel) trim() {
 	start := d.rnd.IntN(1 + min(len(d.want)-1, 60))
 	stop := max(start, len(d.want)-1-d.rnd.IntN(60))
+	if d.rnd.IntN(8) == 0 { // most of it goes, and from the middle some stays
+		start = d.rnd.IntN(len(d.want))
+		stop = min(len(d.want)-1, start+d.rnd.IntN(40))
+	}
 	d.ok(d.list().Trim(int64(start), int64(stop)))
 	d.want = slices.Clone(d.want[start : stop+1])
 }
@@ -142,7 +146,7 @@ func TestLists(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
-			opts.Fsync, opts.CacheBytes = FsyncNo, 4<<20
+			opts.Fsync, opts.CacheBytes, opts.manyRows = FsyncNo, 4<<20, 30
 			st := openTest(t, opts)
 			d := &listDuel{t: t, st: st, tx: st.NewTx(), rnd: rand.New(rand.NewPCG(seed, 4))}
 			defer func() {

@@ -69,7 +69,7 @@ type storeMachine struct {
 
 func (m *storeMachine) open(t *rapid.T) {
 	opts := testOptions(m.fs, m.n, m.clk)
-	opts.stringBytes, opts.chunkBits = modelStringBytes, modelChunkBits
+	opts.stringBytes, opts.chunkBits, opts.manyRows = modelStringBytes, modelChunkBits, modelManyRows
 	opts.Tracker = orderTracker{}
 	st, err := Open(opts)
 	if err != nil {
@@ -393,14 +393,14 @@ func (m *storeMachine) stepZSet(t *rapid.T, d DB, db int, key string) {
 		got, found, err := z.Score([]byte(member))
 		ok(t, err)
 		equal(t, "score", []any{got, found}, []any{old, had})
-		switch rapid.IntRange(0, 6).Draw(t, "zset op") {
-		case 0:
+		switch rapid.IntRange(0, 16).Draw(t, "zset op") {
+		case 0, 6:
 			done, err := z.Remove([]byte(member))
 			ok(t, err)
 			equal(t, "remove", done, had)
 			delete(v.zset, member)
 			v.settle()
-		case 1, 2:
+		case 1, 2, 4, 5:
 			highest := rapid.Bool().Draw(t, "highest")
 			all := v.ordered()
 			member, score, found, err := z.Pop(highest)
@@ -415,8 +415,13 @@ func (m *storeMachine) stepZSet(t *rapid.T, d DB, db int, key string) {
 				delete(v.zset, want.member)
 				v.settle()
 			}
+		case 3:
+			m.stepRemoveRange(t, z, v)
 		default:
 			score := float64(rapid.IntRange(-10, 10).Draw(t, "score")) / 2
+			if key == "c" { // as for ranges of names
+				score = 1
+			}
 			added, err := z.Set([]byte(member), score)
 			ok(t, err)
 			equal(t, "added", added, !had)
@@ -424,6 +429,46 @@ func (m *storeMachine) stepZSet(t *rapid.T, d DB, db int, key string) {
 		}
 	}
 	m.checkZSet(t, z, v)
+}
+
+// stepRemoveRange removes what stands together, often most of it.
+func (m *storeMachine) stepRemoveRange(t *rapid.T, z ZSet, v *modelValue) {
+	all := v.ordered()
+	if len(all) == 0 {
+		return
+	}
+	start, stop := rapid.IntRange(0, len(all)-1).Draw(t, "start"), len(all)-1
+	if rapid.Bool().Draw(t, "from the start") {
+		start = min(start, rapid.IntRange(0, 3).Draw(t, "first"))
+	}
+	if rapid.Bool().Draw(t, "not to the end") {
+		stop = rapid.IntRange(start, stop).Draw(t, "stop")
+	}
+	var n int64
+	var err error
+	gone := all[start : stop+1]
+	switch low, high := all[start], all[stop]; rapid.IntRange(0, 2).Draw(t, "by") {
+	case 0:
+		n, err = z.RemoveByRank(int64(start), int64(stop))
+	case 1:
+		r := ScoreRange{Min: low.score, Max: high.score, MaxEx: rapid.Bool().Draw(t, "maxex")}
+		gone = slices.DeleteFunc(all, func(e scored) bool { return e.score < r.Min || e.score > r.Max || r.MaxEx && e.score == r.Max })
+		n, err = z.RemoveByScore(r)
+	default: // which says little where scores differ, so it is held against the listing
+		r := LexRange{Min: []byte(low.member), Max: []byte(high.member), MaxEx: rapid.Bool().Draw(t, "maxex")}
+		gone = nil
+		ok(t, z.RangeByLex(r, false, func(member []byte, score float64) bool {
+			gone = append(gone, scored{score, string(member)})
+			return true
+		}))
+		n, err = z.RemoveByLex(r)
+	}
+	ok(t, err)
+	equal(t, "removed", n, len(gone))
+	for _, e := range gone {
+		delete(v.zset, e.member)
+	}
+	v.settle()
 }
 
 func (m *storeMachine) checkZSet(t *rapid.T, z ZSet, v *modelValue) {
@@ -549,10 +594,11 @@ func (m *storeMachine) stepKey(t *rapid.T, d DB, db int, key string) {
 	}
 }
 
-// Strings of the model are short enough to be drawn and long enough to be in chunks.
+// Strings of the model are short enough to be drawn and long enough to be in chunks, and what goes at once is many rows.
 const (
 	modelStringBytes = 24
 	modelChunkBits   = 3
+	modelManyRows    = 7
 )
 
 // stepString writes a few parts of a string, some of them behind its end, and reads parts.

@@ -128,6 +128,10 @@ func (ix *rankIndex) before(at rankPlace) (n int64) {
 func (ix *rankIndex) change(e scored, by int64) {
 	ch := rankChange{ix.find(e), by}
 	ix.apply(ch)
+	if last := len(ix.changes) - 1; last >= 0 && ix.changes[last].at == ch.at {
+		ix.changes[last].by += by
+		return
+	}
 	ix.changes = append(ix.changes, ch)
 }
 

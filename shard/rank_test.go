@@ -204,7 +204,9 @@ func (d *zsetDuel) sameAsRows() {
 // stepMasses changes many entries at once.
 func (d *zsetDuel) stepMasses(members int) {
 	z := d.zset()
-	switch d.rnd.IntN(4) {
+	switch d.rnd.IntN(5) {
+	case 4:
+		d.removeRange(z)
 	case 0:
 		for range d.rnd.IntN(2000) {
 			d.set(z, d.draw(members))
@@ -239,6 +241,7 @@ func TestRanks(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			opts := testOptions(vfs.NewMem(), 1+2*int(seed/2%2), clock.NewManual(testStart))
 			opts.Fsync, opts.CacheBytes = FsyncNo, []int{64 << 10, 16 << 20}[seed%2]*len(opts.Names)
+			opts.manyRows = 200
 			st := openTest(t, opts)
 			d := &zsetDuel{t: t, key: "z", st: st, tx: st.NewTx(), rnd: rand.New(rand.NewPCG(seed, 2)), scores: 5000, prefix: "m"}
 			if len(opts.Names) > 1 {

@@ -77,6 +77,7 @@ type Options struct {
 	stageBytes  int   // bytes of rows that fill a stage of a shard
 	stringBytes int   // length up to which a string is kept whole
 	chunkBits   uint8 // logarithm of a chunk's size
+	manyRows    int64 // rows that have to go at once for a range deletion
 }
 
 // Store is the shards of one server, their common log and the directory that holds them:
@@ -125,6 +126,7 @@ func Open(opts Options) (_ *Store, err error) {
 	st.opts.stageBytes = cmp.Or(opts.stageBytes, stageBytes)
 	st.opts.stringBytes = cmp.Or(opts.stringBytes, stringBytes)
 	st.opts.chunkBits = cmp.Or(opts.chunkBits, chunkBits)
+	st.opts.manyRows = cmp.Or(opts.manyRows, manyRows)
 	if st.tracker = opts.Tracker; st.tracker == nil {
 		st.tracker = noTracker{}
 	}

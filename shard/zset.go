@@ -38,7 +38,8 @@ func (a scored) suffix() []byte {
 type zsetBody struct {
 	elements[float64]
 	low, high scoreWindow
-	cut       bool // an entry was removed at the high end, see highMark
+	cut       bool      // an entry was removed at the high end, see highMark
+	gone      []stretch // that the transaction has cut out: the store still has the entries, and the cache has none
 }
 
 func newZSetBody() *zsetBody { return &zsetBody{elements: newElements[float64]()} }
@@ -46,6 +47,11 @@ func newZSetBody() *zsetBody { return &zsetBody{elements: newElements[float64]()
 func (b *zsetBody) footprint() int { return b.elements.bytes + b.low.bytes + b.high.bytes }
 
 func (b *zsetBody) complete(o *object) bool { return int64(b.live()) == o.count }
+
+func (b *zsetBody) settle() {
+	b.elements.settle()
+	b.gone = nil
+}
 
 // encode appends what the metadata row has of a sorted set: the length of the low mark as a uvarint, the low mark, the
 // high mark.
@@ -88,6 +94,9 @@ func (s *Shard) score(o *object, member []byte) (score float64, ok bool, err err
 		return 0, false, s.readError(errCorruptRow)
 	}
 	score = scoreFromSortable(binary.BigEndian.Uint64(raw))
+	if len(o.zset.gone) > 0 && o.zset.isGone(scored{score, string(member)}) {
+		return 0, false, nil
+	}
 	o.zset.put(member, score, scoreSize, scoreSize)
 	s.cache.charge(o)
 	return score, true, nil
@@ -120,12 +129,7 @@ func (z ZSet) Set(member []byte, score float64) (added bool, err error) {
 	} else {
 		o.count++
 	}
-	var raw [scoreSize]byte
-	binary.BigEndian.PutUint64(raw[:], sortableScore(score))
-	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
-	s.put(s.keyBuf, raw[:], !ok)
-	s.keyBuf = appendScoreKey(s.keyBuf[:0], o.id, score, member)
-	s.insert(s.keyBuf, nil)
+	s.putScored(o, member, score, !ok)
 	o.zset.put(member, score, scoreSize, scoreSize)
 	e := scored{score, string(member)}
 	o.zset.insert(e)
@@ -249,19 +253,20 @@ type ScoreRange struct {
 	MinEx, MaxEx bool
 }
 
-// begin is the least entry that may be in the range; end is the least one above it, unless it has no end.
-func (r ScoreRange) begin() (from scored, empty bool) {
-	if !r.MinEx {
-		return scored{score: r.Min}, false
+// stretch is the part of the order that the range is.
+func (r ScoreRange) stretch() stretch {
+	from, to := scored{score: r.Min}, scored{score: r.Max}
+	switch {
+	case r.MinEx && math.IsInf(r.Min, 1):
+		return stretch{}
+	case r.MinEx:
+		from.score = math.Nextafter(r.Min, math.Inf(1))
 	}
-	return scored{score: math.Nextafter(r.Min, math.Inf(1))}, math.IsInf(r.Min, 1)
-}
-
-func (r ScoreRange) end() (to scored, endless bool) {
 	if r.MaxEx {
-		return scored{score: r.Max}, false
+		return stretch{from: from, to: to}
 	}
-	return scored{score: math.Nextafter(r.Max, math.Inf(1))}, math.IsInf(r.Max, 1)
+	to.score = math.Nextafter(r.Max, math.Inf(1))
+	return stretch{from, to, math.IsInf(r.Max, 1)}
 }
 
 // LexRange is a range of members of one score, which includes Min and Max unless MinEx and MaxEx say
@@ -275,21 +280,19 @@ type LexRange struct {
 // RangeByScore calls fn for the members in the range, in order of score and bytes or, with rev, against it,
 // until it returns false.
 func (z ZSet) RangeByScore(r ScoreRange, rev bool, fn func(member []byte, score float64) bool) error {
-	from, empty := r.begin()
-	to, endless := r.end()
-	if empty || !endless && !from.less(to) {
+	part := r.stretch()
+	if part.empty() {
 		return nil
 	}
-	inside := func(e scored) bool { return endless || e.less(to) }
-	above := func(e scored) bool { return !e.less(from) }
 	return z.ordered(rev, func(s *Shard, o *object, take func(scored) bool) error {
+		inside := func(e scored) bool { return part.has(e) && take(e) }
 		switch {
 		case !rev:
-			return s.ascend(o, from, func(e scored) bool { return inside(e) && take(e) })
-		case endless:
-			return s.descendAll(o, func(e scored) bool { return above(e) && take(e) })
+			return s.ascend(o, part.from, inside)
+		case part.endless:
+			return s.descendAll(o, inside)
 		}
-		return s.descend(o, to, func(e scored) bool { return above(e) && take(e) })
+		return s.descend(o, part.to, inside)
 	}, fn)
 }
 

@@ -134,16 +134,30 @@ func (z ZSet) entryAt(rank, total int64, rev bool) (found scored, err error) {
 
 // Count counts the members whose score is in the range.
 func (z ZSet) Count(r ScoreRange) (n int64, err error) {
-	from, empty := r.begin()
-	to, endless := r.end()
-	if empty || !endless && !from.less(to) {
+	part := r.stretch()
+	if part.empty() {
 		return 0, nil
 	}
-	return z.count(from, to, endless)
+	return z.count(part)
 }
 
 // CountByLex counts the members in the range. As in Redis, all members must have the same score.
 func (z ZSet) CountByLex(r LexRange) (n int64, err error) {
+	part, together, err := z.lexStretch(r)
+	switch {
+	case err != nil:
+		return 0, err
+	case !together:
+		err = z.RangeByLex(r, false, func([]byte, float64) bool { n++; return true })
+		return n, err
+	case part.empty():
+		return 0, nil
+	}
+	return z.count(part)
+}
+
+// lexStretch is the part of the order that the range is. What is in the range stands together if all scores are the same.
+func (z ZSet) lexStretch(r LexRange) (part stretch, together bool, err error) {
 	least, greatest := math.Inf(1), math.Inf(-1)
 	err = z.each(func(s *Shard, o *object) error {
 		first, err := s.endOf(o, false)
@@ -154,13 +168,6 @@ func (z ZSet) CountByLex(r LexRange) (n int64, err error) {
 		least, greatest = min(least, first.score), max(greatest, last.score)
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	if least < greatest { // then what is in the range does not stand together
-		err = z.RangeByLex(r, false, func([]byte, float64) bool { n++; return true })
-		return n, err
-	}
 	from, to := scored{least, string(r.Min)}, scored{least, string(r.Max)}
 	if r.MinEx {
 		from = from.next()
@@ -168,16 +175,13 @@ func (z ZSet) CountByLex(r LexRange) (n int64, err error) {
 	if !r.MaxEx {
 		to = to.next()
 	}
-	if !r.MaxInf && !from.less(to) {
-		return 0, nil
-	}
-	return z.count(from, to, r.MaxInf)
+	return stretch{from, to, r.MaxInf}, least >= greatest, err
 }
 
-// count counts the entries from one up to another, which is not among them, or to the end.
-func (z ZSet) count(from, to scored, endless bool) (n int64, err error) {
+// count counts the entries of a part of the order.
+func (z ZSet) count(part stretch) (n int64, err error) {
 	err = z.each(func(s *Shard, o *object) error {
-		inside, err := s.countEntries(o, from, to, endless)
+		inside, err := s.countEntries(o, part)
 		n += inside
 		return err
 	})
@@ -185,7 +189,9 @@ func (z ZSet) count(from, to scored, endless bool) (n int64, err error) {
 }
 
 // before counts the entries that are less than e.
-func (z ZSet) before(e scored) (int64, error) { return z.count(scored{score: math.Inf(-1)}, e, false) }
+func (z ZSet) before(e scored) (int64, error) {
+	return z.count(stretch{from: scored{score: math.Inf(-1)}, to: e})
+}
 
 // Rank returns how many members are before the member, counted from the low end or, with rev, from the high
 // end, and its score.
@@ -206,30 +212,26 @@ func (z ZSet) Rank(member []byte, rev bool) (rank int64, score float64, ok bool,
 }
 
 // countEntries is ZSet.count in one fragment.
-func (s *Shard) countEntries(o *object, from, to scored, endless bool) (n int64, err error) {
-	behind, known := o.count, endless
-	if !endless {
-		behind, known = o.zset.rankCached(o, to)
+func (s *Shard) countEntries(o *object, part stretch) (n int64, err error) {
+	behind, known := o.count, part.endless
+	if !known {
+		behind, known = o.zset.rankCached(o, part.to)
 	}
-	before, alsoKnown := o.zset.rankCached(o, from)
+	before, alsoKnown := o.zset.rankCached(o, part.from)
 	if known && alsoKnown {
 		return behind - before, nil
 	}
 	if s.cache.ranks.get(o.id) == nil {
-		var end []byte
-		if !endless {
-			end = to.suffix()
-		}
-		if n, err = s.countRows(o, from.suffix(), end, rankAt); err != nil || n < rankAt {
+		if n, err = s.countRows(o, part.from.suffix(), part.end(), rankAt); err != nil || n < rankAt {
 			return n, err
 		}
 	}
 	ix, err := s.rankIndex(o)
 	if err == nil && !known {
-		behind, err = s.rankIn(ix, o, to)
+		behind, err = s.rankIn(ix, o, part.to)
 	}
 	if err == nil && !alsoKnown {
-		before, err = s.rankIn(ix, o, from)
+		before, err = s.rankIn(ix, o, part.from)
 	}
 	return behind - before, err
 }

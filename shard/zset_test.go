@@ -84,6 +84,48 @@ func (d *zsetDuel) pop(z ZSet, highest bool) {
 	d.want = slices.Delete(d.want, at, at+1)
 }
 
+// removeRange removes what stands together, of any length or all but a few.
+func (d *zsetDuel) removeRange(z ZSet) {
+	if len(d.want) == 0 {
+		return
+	}
+	start, stop := d.rnd.IntN(len(d.want)), len(d.want)-1
+	if d.rnd.IntN(3) > 0 {
+		stop = start + d.rnd.IntN(len(d.want)-start)
+	}
+	if d.rnd.IntN(3) == 0 {
+		start = 0
+	}
+	var n int64
+	var err error
+	if d.rnd.IntN(2) == 0 {
+		n, err = z.RemoveByRank(int64(start), int64(stop))
+	} else {
+		r := ScoreRange{Min: d.want[start].score, Max: d.want[stop].score, MinEx: d.rnd.IntN(2) == 0, MaxEx: d.rnd.IntN(2) == 0}
+		start = d.place(scored{score: r.Min})
+		if r.MinEx {
+			start = d.place(scored{score: r.Min + 1})
+		}
+		stop = d.place(scored{score: r.Max + 1}) - 1
+		if r.MaxEx {
+			stop = d.place(scored{score: r.Max}) - 1
+		}
+		stop = max(stop, start-1)
+		n, err = z.RemoveByScore(r)
+	}
+	d.ok(err)
+	d.check(fmt.Sprintf("removed %d … %d of %d", start, stop, len(d.want)), n, stop-start+1)
+	for range 20 { // some of what is gone, for the store still has it
+		if n > 0 {
+			e := d.want[start+d.rnd.IntN(int(n))]
+			_, found, err := z.Score([]byte(e.member))
+			d.ok(err)
+			d.check("found", found, false)
+		}
+	}
+	d.want = slices.Delete(d.want, start, stop+1)
+}
+
 // look asks for a few entries in one of the ways there are.
 func (d *zsetDuel) look(z ZSet) {
 	if len(d.want) == 0 {
@@ -156,7 +198,9 @@ func (d *zsetDuel) forget() {
 }
 
 func (d *zsetDuel) step(z ZSet, members int) {
-	switch k := d.rnd.IntN(12); {
+	switch k := d.rnd.IntN(13); {
+	case k == 12:
+		d.removeRange(z)
 	case k < 5:
 		d.set(z, d.draw(members))
 	case k < 7:
@@ -183,7 +227,7 @@ func TestZSetWindows(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
-			opts.Fsync, opts.CacheBytes = FsyncNo, 1<<20
+			opts.Fsync, opts.CacheBytes, opts.manyRows = FsyncNo, 1<<20, 200
 			st := openTest(t, opts)
 			d := &zsetDuel{t: t, key: "z", st: st, tx: st.NewTx(), rnd: rand.New(rand.NewPCG(seed, 1)), scores: members, prefix: "m"}
 			if seed%2 == 1 { // marks are cut short, and many members share one
