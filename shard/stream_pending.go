@@ -24,7 +24,7 @@ func newNackTree() *btree.BTreeG[nack] {
 const (
 	nackBytes = 96      // resident bytes of a cached nack, about
 	maxNacks  = 4 << 10 // nacks of a group that stay cached after a commit; then the older half goes
-	fewNacks  = 128     // up to so many, those of one consumer are picked from the cache of all
+	fewNacks  = 512     // pending entries up to which all are loaded when some are asked for
 )
 
 func appendNackKey(dst []byte, group uint64, id StreamID) []byte {
@@ -218,12 +218,10 @@ func (g Group) EachPending(c *Consumer, from, to StreamID, fn func(Pending) bool
 	if g.g.pending == 0 || c != nil && c.c.pending == 0 {
 		return nil
 	}
-	if err := g.s.loadConsumers(g.o, g.g); err != nil {
+	if err := g.loadFew(); err != nil {
 		return err
 	}
 	switch {
-	case c != nil && (!g.g.complete() || g.g.pending > fewNacks):
-		return g.eachOwned(c.c, from, to, fn)
 	case g.g.complete():
 		g.g.nacks.Ascend(nack{id: from}, func(n nack) bool {
 			if to.Less(n.id) {
@@ -232,8 +230,19 @@ func (g Group) EachPending(c *Consumer, from, to StreamID, fn func(Pending) bool
 			return c != nil && n.consumer != c.c || fn(n.public())
 		})
 		return nil
+	case c != nil:
+		return g.eachOwned(c.c, from, to, fn)
 	}
 	return g.eachRow(from, to, fn)
+}
+
+// loadFew makes the group's consumers known, and its pending entries if they are few. These may stand among the tombstones of
+// any number that were acknowledged, which nobody needs to step over twice then.
+func (g Group) loadFew() error {
+	if err := g.s.loadConsumers(g.o, g.g); err != nil || g.g.complete() || g.g.pending > fewNacks {
+		return err
+	}
+	return g.eachRow(StreamID{}, LastStreamID(), func(Pending) bool { return true })
 }
 
 // eachRow walks over the rows of the nacks. It looks at no more than there are, so not at what is behind the last.
@@ -291,6 +300,9 @@ func (g Group) eachOwned(c *streamConsumer, from, to StreamID, fn func(Pending) 
 func (g Group) PendingBounds() (first, last StreamID, err error) {
 	if g.g.pending == 0 {
 		return first, last, nil
+	}
+	if err := g.loadFew(); err != nil {
+		return first, last, err
 	}
 	if g.g.complete() {
 		low, _ := g.g.nacks.Min()

@@ -217,6 +217,65 @@ func TestStreamManyPending(t *testing.T) {
 	})
 }
 
+// TestStreamPendingAmongAcknowledged: after a start the few entries that are pending are looked for once, among all that were acknowledged.
+func TestStreamPendingAmongAcknowledged(t *testing.T) {
+	const entries, stuck = 3000, 1000
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	st := openTest(t, opts)
+	onStream(t, st, "x", func(s Stream) error {
+		if err := addEntries(s, entries); err != nil {
+			return err
+		}
+		return useGroup(s, "g", entries)
+	})
+	onStream(t, st, "x", func(s Stream) error {
+		g, _, err := s.Group([]byte("g"))
+		for ms := uint64(1); ms < entries && err == nil; ms++ {
+			if ms%stuck != 1 {
+				_, err = g.Ack(StreamID{Ms: ms})
+			}
+		}
+		return err
+	})
+	closeTest(t, st)
+	st = openTest(t, opts)
+	defer closeTest(t, st)
+	for again := range 3 {
+		before := st.shards[0].stats.RowsRead
+		onStream(t, st, "x", func(s Stream) error {
+			g, _, err := s.Group([]byte("g"))
+			if err != nil {
+				return err
+			}
+			first, last, err := g.PendingBounds()
+			if err != nil {
+				return err
+			}
+			if want := (StreamID{Ms: 1}); first != want || last != (StreamID{Ms: entries}) {
+				t.Errorf("pending are %v … %v", first, last)
+			}
+			c, _, err := g.Consumer([]byte("consumer"))
+			if err != nil {
+				return err
+			}
+			for _, of := range []*Consumer{nil, &c} {
+				var ids []uint64
+				err = errors.Join(err, g.EachPending(of, StreamID{}, LastStreamID(), func(p Pending) bool {
+					ids = append(ids, p.ID.Ms)
+					return len(ids) < 2
+				}))
+				if got := fmt.Sprint(ids); got != fmt.Sprint([]uint64{1, 1 + stuck}) {
+					t.Errorf("pending are %s", got)
+				}
+			}
+			return err
+		})
+		if read := st.shards[0].stats.RowsRead - before; again > 0 && read > 0 {
+			t.Errorf("%d rows were read again", read)
+		}
+	}
+}
+
 // TestStreamTrimColdly trims streams of which nothing is cached, by every strategy and from either end.
 func TestStreamTrimColdly(t *testing.T) {
 	const n = 5000
