@@ -136,16 +136,13 @@ func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 		return err
 	}
 	t.json = t.appendTask(t.json[:0], p, payload)
-	if _, err := t.tasks.Set(t.id, t.json); err != nil {
+	if err := t.putNew(p); err != nil {
 		return err
 	}
 	if len(p.Idempotency) > 0 {
 		if err := t.db.Set(idempotencyKey(p.Idempotency, i, n), t.id, t.db.Now()+p.WindowMs); err != nil {
 			return err
 		}
-	}
-	if err := t.keep(t.id, p.policy, true); err != nil {
-		return err
 	}
 	if p.delayed {
 		_, err := p.delays.Set(t.id, scoreOf(p.VisibleMs))
@@ -157,15 +154,21 @@ func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 // scoreOf is a time as a score of a delayed set: in seconds, with the milliseconds as a fraction.
 func scoreOf(ms int64) float64 { return float64(ms) / 1000 }
 
-// noteNew tells the store that the id which was just made is nowhere.
-func (t *Tx) noteNew() error {
-	if err := t.tasks.NoteAbsent(t.id); err != nil {
+// putNew writes the task's own rows. An id that was just made is nowhere, so there is nothing to look for, also when it has a result.
+func (t *Tx) putNew(p *enqueuing) error {
+	if p.ID != nil || p.Key != nil {
+		if _, err := t.tasks.Set(t.id, t.json); err != nil {
+			return err
+		}
+		return t.keep(t.id, p.policy, true)
+	}
+	if err := t.tasks.SetNew(t.id, t.json); err != nil {
 		return err
 	}
 	if err := t.results.NoteAbsent(t.id); err != nil {
 		return err
 	}
-	return t.ttl.NoteAbsent(t.id)
+	return t.ttl.SetNew(t.id, t.retainedUntil(p.policy))
 }
 
 // makeID makes t.id the id of a new task. Of an id with a KEY so little is random that it may be taken, so it is looked for.
@@ -179,7 +182,7 @@ func (t *Tx) makeID(p *enqueuing) error {
 			return err
 		}
 	}
-	return t.noteNew()
+	return nil
 }
 
 func (t *Tx) newID(p *enqueuing) []byte {

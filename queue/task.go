@@ -197,7 +197,7 @@ const retentionSlack = 60
 
 // keep sets the end of the retention of a task that has changed. Exactly, if it is new or has ended.
 func (t *Tx) keep(id []byte, policy *Policy, exactly bool) error {
-	until := float64((t.db.Now() + policy.RetentionMs) / 1000)
+	until := t.retainedUntil(policy)
 	if !exactly {
 		old, ok, err := t.ttl.Score(id)
 		if err != nil || ok && old <= until && old >= until-retentionSlack {
@@ -206,6 +206,11 @@ func (t *Tx) keep(id []byte, policy *Policy, exactly bool) error {
 	}
 	_, err := t.ttl.Set(id, until)
 	return err
+}
+
+// retainedUntil is when the retention of a task ends that changes now, as a score.
+func (t *Tx) retainedUntil(policy *Policy) float64 {
+	return float64((t.db.Now() + policy.RetentionMs) / 1000)
 }
 
 // isRecent tells whether the task that was loaded was enqueued in the last half of its retention, so that the retention which it

@@ -60,17 +60,31 @@ func (h Hash) Set(field, val []byte) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	s.setField(o, field, val, len(old), ok)
+	return !ok, nil
+}
+
+// SetNew sets a field that is not there, which the caller knows for sure, so it need not be looked for.
+func (h Hash) SetNew(field, val []byte) error {
+	s, o, err := h.writable(field)
+	if err == nil {
+		s.setField(o, field, val, 0, false)
+	}
+	return err
+}
+
+// setField sets a field in place of the one that is there, if there is one, with a value of oldLen bytes.
+func (s *Shard) setField(o *object, field, val []byte, oldLen int, there bool) {
 	s.modify(o)
 	if len(s.queues) > 0 && o.track != nil && o.track.Elements {
 		s.signal(o, field)
 	}
-	if !ok {
+	if !there {
 		o.count++
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
-	s.put(s.keyBuf, val, !ok)
-	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), len(old))
-	return !ok, nil
+	s.put(s.keyBuf, val, !there)
+	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), oldLen)
 }
 
 // NoteAbsent tells that the hash has no such field, which the caller knows for sure. So setting it needs no look into the store.

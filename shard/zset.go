@@ -123,27 +123,34 @@ func (z ZSet) Set(member []byte, score float64) (added bool, err error) {
 	if err != nil || ok && old == score {
 		return false, err
 	}
-	s.modify(o)
 	if ok {
+		s.modify(o)
 		s.deleteScore(o, scored{old, string(member)})
-	} else {
+	}
+	s.setScore(o, member, score, ok)
+	return !ok, nil
+}
+
+// SetNew gives the score to a member that is not there, which the caller knows for sure, so it need not be looked for.
+func (z ZSet) SetNew(member []byte, score float64) error {
+	s, o, err := z.writable(member)
+	if err == nil {
+		s.setScore(o, member, score+0, false)
+	}
+	return err
+}
+
+// setScore gives the member the score, in place of one whose row is deleted already if it is there.
+func (s *Shard) setScore(o *object, member []byte, score float64, there bool) {
+	s.modify(o)
+	if !there {
 		o.count++
 	}
-	s.putScored(o, member, score, !ok)
+	s.putScored(o, member, score, !there)
 	o.zset.put(member, score, scoreSize, scoreSize)
 	e := scored{score, string(member)}
 	o.zset.insert(e)
 	s.cache.ranks.change(o.id, e, 1)
-	return !ok, nil
-}
-
-// NoteAbsent tells that the sorted set has no such member, which the caller knows for sure.
-func (z ZSet) NoteAbsent(member []byte) error {
-	_, o, err := z.home(member)
-	if err == nil && o.zset != nil {
-		o.zset.absent(member)
-	}
-	return err
 }
 
 func (s *Shard) deleteScore(o *object, e scored) {
