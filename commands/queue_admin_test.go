@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,23 @@ func TestPeek(t *testing.T) {
 	}
 	c.want(":4 :2 :1", "llen codeq:q:a:pending:0", "zcard codeq:q:a:delayed", "scard codeq:q:b:inprog")
 	c.want("-ERR there is no such state: use PENDING, DELAYED, INPROG or DLQ", "q.peek a state done")
+}
+
+// TestPeekDeeply asks for places behind many others in a delayed set, most of which is not in memory.
+func TestPeekDeeply(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	const tasks = 1500
+	for i := range tasks {
+		c.send(fmt.Sprint("q.enqueue a p id ", i, " delay ", 1000+i))
+	}
+	for _, offset := range []int{300, 700, tasks - 3, tasks, tasks + 1} {
+		s.evict()
+		got := strings.Count(c.send(fmt.Sprint("q.peek a state delayed count 1000 offset ", offset)), "$2 id $")
+		if want := max(min(tasks-offset, 1000), 0); got != want {
+			t.Errorf("%d tasks are shown from %d on, want %d", got, offset, want)
+		}
+	}
 }
 
 func TestRequeue(t *testing.T) {

@@ -31,8 +31,11 @@ func (t *Tx) ids(place Place, offset, count int64) (ids [][]byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		last := min(offset, math.MaxInt64-count) + count - 1
-		err = delayed.RangeByRank(offset, last, false, func(id []byte, _ float64) bool {
+		n, err := delayed.Len()
+		if err != nil || offset >= n {
+			return nil, err
+		}
+		err = delayed.RangeByRank(offset, offset+min(count, n-offset)-1, false, func(id []byte, _ float64) bool {
 			ids = append(ids, bytes.Clone(id))
 			return true
 		})

@@ -84,7 +84,6 @@ func (t *Tx) Submit(worker, id []byte, s Submission) error {
 		return err
 	}
 	k.become(status, atNowhere)
-	k.setString(fieldWorker, worker)
 	k.remove(fieldLeaseUntil)
 	k.setString(fieldError, s.Error)
 	k.setString(fieldResultKey, id)

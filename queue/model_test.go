@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ type modelTask struct {
 	until       int64 // end of the lease
 	due         int64 // of a delayed task
 	late        bool  // it was taken from worker since its lease had run out
+	ttl         int64 // end of its retention, in unix seconds
+	result      bool  // there is one
 }
 
 type modelList struct {
@@ -48,13 +51,14 @@ type machine struct {
 	tx      *Tx
 	tasks   map[string]*modelTask
 	ids     []string
-	pending map[modelList][]string // the next one to be claimed first
+	pending map[modelList][]string // the next one to be claimed first; some are stale, for their tasks are elsewhere or gone
 	made    int
 }
 
 const (
 	modelShards  = 3
 	modelBackoff = 1000
+	retentionMs  = 24 * 3600 * 1000
 )
 
 // placer is that of package commands, which this one may not import.
@@ -93,7 +97,7 @@ func newMachine(t *rapid.T) *machine {
 func (m *machine) open(t *rapid.T) {
 	policies := NewPolicies(func(Name) Policy {
 		p := DefaultPolicy()
-		p.Backoff, p.BaseMs = Fixed, modelBackoff
+		p.Backoff, p.BaseMs, p.RetentionMs = Fixed, modelBackoff, retentionMs
 		return p
 	})
 	quiet := slog.New(slog.DiscardHandler)
@@ -174,10 +178,26 @@ func (m *machine) push(k *modelTask, next bool) {
 	}
 }
 
-// leave takes a task out of the model's list, if it is there.
+// leave takes a task out of the model's list, if it waits there: the entry that came last.
 func (m *machine) leave(k *modelTask) {
+	if k.at != atPending {
+		return
+	}
 	l := modelList{k.queue, k.priority}
-	m.pending[l] = slices.DeleteFunc(m.pending[l], func(id string) bool { return id == k.id })
+	for i, id := range slices.Backward(m.pending[l]) {
+		if id == k.id {
+			m.pending[l] = slices.Delete(slices.Clone(m.pending[l]), i, i+1)
+			return
+		}
+	}
+}
+
+// keep prolongs the retention of a task that has changed.
+func (m *machine) keep(k *modelTask, exactly bool) {
+	until := (m.clk.NowMs() + retentionMs) / 1000
+	if exactly || k.ttl > until || k.ttl < until-retentionSlack {
+		k.ttl = until
+	}
 }
 
 func (m *machine) giveBack(k *modelTask, now, delay int64) {
@@ -190,6 +210,7 @@ func (m *machine) giveBack(k *modelTask, now, delay int64) {
 	default:
 		k.status, k.at, k.due = statusPending, atDelayed, now+delay
 	}
+	m.keep(k, k.at == atDLQ)
 }
 
 // timers does what the store's timers do.
@@ -222,6 +243,7 @@ func (m *machine) timers() {
 func (m *machine) add(id string, name Name, priority int, attempts int64, due int64) {
 	k := &modelTask{id: id, queue: string(name.Command), priority: priority, maxAttempts: attempts}
 	m.tasks[id], m.ids = k, append(m.ids, id)
+	m.keep(k, true)
 	if due > m.clk.NowMs() {
 		k.status, k.at, k.due = statusPending, atDelayed, due
 		return
@@ -278,6 +300,20 @@ func (m *machine) RawEnqueue(t *rapid.T) {
 	m.add(id, name, 0, 2, due)
 }
 
+// RawPush puts a task into its pending list that may be elsewhere, or there already, as a client does that works in steps.
+func (m *machine) RawPush(t *rapid.T) {
+	k := m.drawTask(t)
+	m.change(t, true, func(db shard.DB) error {
+		list, err := db.List(fmt.Appendf(nil, "codeq:q:%s:pending:%d", k.queue, k.priority))
+		if err == nil {
+			err = list.Push(shard.Head, []byte(k.id))
+		}
+		return err
+	})
+	l := modelList{k.queue, k.priority}
+	m.pending[l] = append(m.pending[l], k.id)
+}
+
 func (m *machine) Claim(t *rapid.T) {
 	c := Claim{Worker: drawWorker(t), Queues: []Name{drawQueue(t)}, Count: rapid.IntRange(1, 3).Draw(t, "count"),
 		LeaseMs: rapid.Int64Range(1, 4000).Draw(t, "lease")}
@@ -293,9 +329,13 @@ func (m *machine) Claim(t *rapid.T) {
 		l := modelList{string(c.Queues[0].Command), priority}
 		for len(want) < c.Count && len(m.pending[l]) > 0 {
 			k := m.tasks[m.pending[l][0]]
-			m.leave(k)
+			m.pending[l] = m.pending[l][1:]
+			if k == nil || k.at != atPending {
+				continue
+			}
 			k.status, k.at, k.worker, k.until, k.late = statusInProgress, atInProgress, string(c.Worker), m.clk.NowMs()+c.LeaseMs, false
 			k.attempts++
+			m.keep(k, false)
 			want = append(want, k.id)
 		}
 	}
@@ -326,10 +366,15 @@ func (k *modelTask) owned(t *rapid.T, worker []byte, failure *Error, lateToo boo
 
 func (m *machine) Submit(t *rapid.T) {
 	k, worker := m.drawHeld(t)
-	failure := m.change(t, false, func(shard.DB) error { return m.tx.Submit(worker, []byte(k.id), Submission{Result: []byte("1")}) })
+	submission, status := Submission{Result: []byte("1")}, statusCompleted
+	if rapid.IntRange(0, 2).Draw(t, "failed") == 0 {
+		submission, status = Submission{Error: []byte("bad")}, statusFailed
+	}
+	failure := m.change(t, false, func(shard.DB) error { return m.tx.Submit(worker, []byte(k.id), submission) })
 	if k.owned(t, worker, failure, true) {
 		m.leave(k)
-		k.status, k.at, k.late = statusCompleted, atNowhere, false
+		k.status, k.at, k.late, k.result = status, atNowhere, false, true
+		m.keep(k, true)
 	}
 }
 
@@ -354,6 +399,7 @@ func (m *machine) Abandon(t *rapid.T) {
 		k.attempts--
 		k.worker = ""
 		m.push(k, true)
+		m.keep(k, false)
 	}
 }
 
@@ -366,6 +412,7 @@ func (m *machine) Heartbeat(t *rapid.T) {
 	})
 	if k.owned(t, worker, failure, false) {
 		k.until = m.clk.NowMs() + lease
+		m.keep(k, false)
 	}
 }
 
@@ -381,6 +428,7 @@ func (m *machine) Cancel(t *rapid.T) {
 	if k.status == statusPending || k.at == atDLQ {
 		m.leave(k)
 		k.status, k.at, k.late, k.worker = statusFailed, atNowhere, false, ""
+		m.keep(k, true)
 	}
 }
 
@@ -393,11 +441,46 @@ func (m *machine) Requeue(t *rapid.T) {
 	if k.at == atDLQ {
 		k.attempts, k.late, k.worker = 0, false, ""
 		m.push(k, false)
+		m.keep(k, false)
 	}
 }
 
+// Cleanup removes tasks that have ended before their retention is over, up to a number that all count against that it looks at.
+func (m *machine) Cleanup(t *rapid.T) {
+	until, count, want := m.clk.NowMs()+retentionMs+rapid.Int64Range(-300_000, 1000).Draw(t, "until"), rapid.IntRange(1, 4).Draw(t, "count"), 0
+	for home := range modelShards {
+		var due []*modelTask
+		for _, id := range m.ids {
+			if k := m.tasks[id]; m.queues.Home(0, []byte(id)) == home && k.ttl*1000 <= until {
+				due = append(due, k)
+			}
+		}
+		slices.SortFunc(due, func(a, b *modelTask) int { return cmp.Or(cmp.Compare(a.ttl, b.ttl), strings.Compare(a.id, b.id)) })
+		for _, k := range due[:min(len(due), count-want)] {
+			if k.status != statusCompleted && k.status != statusFailed {
+				k.ttl = (m.clk.NowMs() + retentionMs) / 1000
+				continue
+			}
+			want++
+			delete(m.tasks, k.id)
+			m.ids = slices.DeleteFunc(slices.Clone(m.ids), func(id string) bool { return id == k.id })
+		}
+	}
+	m.change(t, false, func(shard.DB) error {
+		n, err := m.tx.Cleanup(until, count)
+		if n != int64(want) {
+			t.Fatalf("%d tasks are cleaned up, want %d", n, want)
+		}
+		return err
+	})
+}
+
 func (m *machine) Advance(t *rapid.T) {
-	m.clk.Advance(time.Duration(rapid.Int64Range(1, 3000).Draw(t, "ms")) * time.Millisecond)
+	ms := rapid.Int64Range(1, 3000).Draw(t, "ms")
+	if rapid.IntRange(0, 7).Draw(t, "far") == 0 {
+		ms *= 100
+	}
+	m.clk.Advance(time.Duration(ms) * time.Millisecond)
 }
 
 func (m *machine) Restart(t *rapid.T) {
@@ -434,6 +517,9 @@ func (m *machine) Check(t *rapid.T) {
 		return nil
 	})
 	m.change(t, true, func(db shard.DB) error {
+		if err := m.checkCounts(t); err != nil {
+			return err
+		}
 		for _, id := range m.ids {
 			if err := m.checkTask(t, db, m.tasks[id]); err != nil {
 				return err
@@ -502,7 +588,27 @@ func (m *machine) checkQueue(t *rapid.T, db shard.DB, queue string) error {
 	return nil
 }
 
-// checkTask compares a task's JSON and lease.
+// checkCounts compares how much there is of all tasks together.
+func (m *machine) checkCounts(t *rapid.T) error {
+	results := 0
+	for _, k := range m.tasks {
+		if k.result {
+			results++
+		}
+	}
+	for _, c := range []struct {
+		what string
+		len  func() (int64, error)
+		want int
+	}{{"tasks", m.tx.tasks.Len, len(m.ids)}, {"results", m.tx.results.Len, results}, {"retentions", m.tx.ttl.Len, len(m.ids)}} {
+		if n, err := c.len(); err != nil || n != int64(c.want) {
+			t.Fatalf("%d %s, %v, want %d", n, c.what, err, c.want)
+		}
+	}
+	return nil
+}
+
+// checkTask compares a task's JSON, retention and lease.
 func (m *machine) checkTask(t *rapid.T, db shard.DB, k *modelTask) error {
 	if found, err := m.tx.load([]byte(k.id)); !found || err != nil {
 		t.Fatalf("%s: found is %v, %v", k.id, found, err)
@@ -513,6 +619,9 @@ func (m *machine) checkTask(t *rapid.T, db shard.DB, k *modelTask) error {
 	}
 	if strings.HasPrefix(k.id, "raw") && !strings.Contains(string(got.text), `"x":[1]`) {
 		t.Fatalf("an unknown field is lost: %s", got.text)
+	}
+	if ttl, _, err := m.tx.ttl.Score([]byte(k.id)); err != nil || ttl != float64(k.ttl) {
+		t.Fatalf("%s is kept until %f, %v, want %+v", k.id, ttl, err, *k)
 	}
 	at, leased, err := db.ExpireAt([]byte(leasePrefix + k.id))
 	if want := k.status == statusInProgress; leased != want || leased && at != k.until {
@@ -536,7 +645,7 @@ func TestModel(t *testing.T) {
 // run takes random steps. Restarts are dear, so they are rare.
 func (m *machine) run(t *rapid.T) {
 	steps := []func(*rapid.T){m.Enqueue, m.Enqueue, m.RawEnqueue, m.Claim, m.Claim, m.Claim, m.Submit, m.Nack, m.Abandon, m.Heartbeat,
-		m.Cancel, m.Requeue, m.Advance, m.Advance}
+		m.Cancel, m.Requeue, m.RawPush, m.Cleanup, m.Advance, m.Advance}
 	for range rapid.IntRange(10, 80).Draw(t, "steps") {
 		step := rapid.IntRange(0, 20*len(steps)).Draw(t, "step")
 		switch {
