@@ -12,7 +12,7 @@ func sortFamily() family {
 		"limit 0 x", "LIMIT 1", "LIMIT 0 1 LIMIT 1 2"))
 	alpha := maybe(50, oneOf("ALPHA", "alpha"))
 	store := maybe(40, seq(oneOf("STORE", "store"), key))
-	sorted := oneOf("x1", "x2")
+	sorted := oneOf("x1", "x2", retentionKey)
 	return family{name: "sort", keys: []string{"l1", "s1", "z1", "s2", "{a}l", "{b}s", "{b}z", renderKey}, rows: []row{
 		{name: "SORT", weight: 12, args: seq(key, order, alpha, get, window, store), equal: exact, fixed: true},
 		{name: "SORT", weight: 6, args: seq(key, numeric, order, get, window, store), equal: exact, fixed: true},

@@ -65,10 +65,13 @@ const (
 	renderKey  = "codeq:q:render:acme:pending:0"
 )
 
+// retentionKey is a sorted set by unix seconds, of which the server removes what is past.
+const retentionKey = "codeq:tasks:ttl"
+
 // boundKeys hold only what one family puts there: the partitioned keys take one type, ranges by name mean something
 // only where all scores are the same, and long strings would be too much for LCS.
 func boundKeys() []string {
-	return []string{"codeq:tasks", "codeq:results", "x1", "x2", "g1", "g2", "p1", "p2",
+	return []string{"codeq:tasks", "codeq:results", retentionKey, "x1", "x2", "g1", "g2", "p1", "p2",
 		"b1", "b2", "{a}b"}
 }
 
@@ -212,14 +215,14 @@ var (
 	patterns  = oneOf("*", "l*", "?1", "[ls]*", "[^l]1", `\l1`, "*1", "h[12]", "[a-", "**", "l1")
 )
 
-// families is the first command set. The sorted set codeq:tasks:ttl is left out, for the server removes what is past its
-// retention there.
+// families is the first command set.
 func families() []family {
 	return []family{
 		serverFamily(), keysFamily(), stringsFamily(), listsFamily(), hashesFamily(), setsFamily(), zsetsFamily(),
 		namesFamily(), transactionsFamily(), scriptsFamily(), functionsFamily(), sortFamily(), dumpFamily(), streamsFamily(),
 		bitmapsFamily(), longStringsFamily(), hyperLogLogFamily(), growingHyperLogLogFamily(), geoFamily(), algebraFamily(),
 		partitioned(hashesFamily(), "codeq:tasks", "codeq:results", "h1"),
+		partitioned(retentionFamily(), retentionKey),
 	}
 }
 
@@ -374,7 +377,17 @@ func setsFamily() family {
 	}}
 }
 
-func zsetsFamily() family {
+func zsetsFamily() family { return sortedSets(score, bound, false) }
+
+// retentionFamily keeps to scores that are times to come, and to such as stay so when they are added to one another.
+func retentionFamily() family {
+	return sortedSets(
+		oneOf("4102444800", "4102444801", "4102444801.5", "4102444802", "5e9", "9007199254740992", "1e17", "inf"),
+		oneOf("-inf", "+inf", "4102444801", "(4102444801", "(4102444801.5", "4102444802", "9e9", "(5e9", "0", "abc"), true)
+}
+
+// sortedSets has the commands on sorted sets with the scores and bounds; fixed keeps others away.
+func sortedSets(score, bound argsOf, fixed bool) family {
 	addOption := maybe(40, oneOf("NX", "XX", "GT", "LT", "CH", "INCR", "NX GT", "XX CH", "GT LT", "xx incr", "NX INCR"))
 	// BYLEX is in namesFamily: on members of different scores it means nothing.
 	rangeOption := maybe(50, oneOf("REV", "BYSCORE", "BYSCORE REV", "BYSCORE LIMIT 0 2", "LIMIT 0 1",
@@ -382,7 +395,7 @@ func zsetsFamily() family {
 	numeric := oneOf("0", "-1", "1", "2", "-inf", "+inf", "(1", "[a")
 	lex := oneOf("-", "+", "[a", "(b", "[c", "0", "-1", "1", "2", "-inf", "+inf", "(1")
 	return family{name: "zsets", keys: []string{"z1", "z2", "{b}z"}, rows: []row{
-		{name: "ZADD", weight: 16, args: seq(key, addOption, many(1, 3, seq(score, value))), equal: exact},
+		{name: "ZADD", weight: 16, args: seq(key, addOption, many(1, 3, seq(score, value))), equal: exact, fixed: fixed},
 		{name: "ZREM", weight: 5, args: seq(key, many(1, 3, value)), equal: exact},
 		{name: "ZCARD", weight: 3, args: key, equal: exact},
 		{name: "ZSCORE", weight: 4, args: seq(key, value), equal: exact},
@@ -391,7 +404,7 @@ func zsetsFamily() family {
 		{name: "ZRANGEBYSCORE", weight: 6, args: seq(key, bound, bound, withScore, limit), equal: exact},
 		{name: "ZREMRANGEBYSCORE", weight: 4, args: seq(key, bound, bound), equal: exact},
 		{name: "ZCOUNT", weight: 4, args: seq(key, bound, bound), equal: exact},
-		{name: "ZINCRBY", weight: 5, args: seq(key, score, value), equal: exact},
+		{name: "ZINCRBY", weight: 5, args: seq(key, score, value), equal: exact, fixed: fixed},
 		{name: "ZPOPMIN", weight: 5, args: seq(key, maybe(40, integer)), equal: exact},
 		{name: "ZPOPMAX", weight: 4, args: seq(key, maybe(40, integer)), equal: exact},
 		{name: "ZMPOP", weight: 4, args: seq(counted, oneOf("MIN", "MAX", "max", "MIDDLE"), count), equal: exact},
