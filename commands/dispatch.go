@@ -157,6 +157,8 @@ func replyTo(err error) (reply resp.Error, ok bool) {
 		return resp.ErrWrongType, true
 	case errors.Is(err, shard.ErrNoDeadline):
 		return resp.ErrNoDeadline, true
+	case errors.Is(err, shard.ErrOtherHome):
+		return resp.ErrOtherHome, true
 	}
 	var wrong *queue.Error
 	if errors.As(err, &wrong) {

@@ -34,6 +34,8 @@ func (byHash) Place(_ int, key []byte) (shard.Placement, error) {
 
 func (byHash) Partitioned(int) [][]byte { return nil }
 
+func (byHash) PartitionedGroups(int) func([]byte) [][]byte { return nil }
+
 func (byHash) Home(element []byte) int {
 	n := 0
 	for _, c := range element {

@@ -29,6 +29,7 @@ func noteRemoval(db shard.DB, class shard.NoteClass, event string, key []byte) e
 	if !db.Notes(shard.NoteGeneric) {
 		return nil
 	}
+	defer db.NarrowTo(db.Widen()) // the key is there as long as one of its fragments is
 	exists, err := db.Exists(key)
 	if err == nil && !exists {
 		db.Note(shard.NoteGeneric, eventDel, key)

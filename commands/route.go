@@ -78,15 +78,34 @@ func (p placer) Place(db int, key []byte) (shard.Placement, error) {
 	if route.Kind == supplier.Single {
 		return shard.Placement{Shard: route.Shard}, route.Err
 	}
-	kind := shard.KindHash
-	if route.Type == supplier.PartitionZSet {
-		kind = shard.KindZSet
+	return shard.Placement{Partitioned: true, Kind: partitionKind(route.Type)}, route.Err
+}
+
+func partitionKind(t supplier.PartitionType) shard.Kind {
+	switch t {
+	case supplier.PartitionHash:
+		return shard.KindHash
+	case supplier.PartitionZSet:
+		return shard.KindZSet
+	case supplier.PartitionList:
+		return shard.KindList
+	case supplier.PartitionSet:
+		return shard.KindSet
+	case supplier.NotPartitioned:
 	}
-	return shard.Placement{Partitioned: true, Kind: kind}, route.Err
+	return shard.KindNone
 }
 
 // Partitioned lists the keys that are spread over the shards.
 func (p placer) Partitioned(db int) [][]byte { return p.router.PartitionedKeys(db) }
+
+// PartitionedGroups lists the spread keys of queues, of which a group is one.
+func (p placer) PartitionedGroups(db int) func(group []byte) [][]byte {
+	if !p.router.Spreads(db) {
+		return nil
+	}
+	return func(group []byte) [][]byte { return p.router.PartitionedQueueKeys(db, group) }
+}
 
 // Home is the shard of an element of a partitioned key.
 func (p placer) Home(element []byte) int { return p.router.Home(element) }

@@ -75,6 +75,8 @@ func (p placer) Place(db int, key []byte) (shard.Placement, error) {
 	}
 }
 
+func (p placer) PartitionedGroups(int) func([]byte) [][]byte { return nil }
+
 func (p placer) Partitioned(db int) [][]byte { return p.PartitionedKeys(db) }
 
 func newMachine(t *rapid.T) *machine {

@@ -429,6 +429,10 @@ const (
 	ErrSwapPinned  Error = "ERR the databases can't be swapped: database-shards puts them on different shards"
 )
 
+// ErrOtherHome is our own, for LSET and LINSERT on a list that is spread over the shards by its elements.
+const ErrOtherHome Error = "ERR the list is spread over the shards, and the element belongs on another one than that which it would " +
+	"replace or stand beside: push it instead"
+
 // ErrNoDeadline is our own, for EXPIRE and its kin on a partitioned key, and for what would give it the deadline of another key.
 const ErrNoDeadline Error = "ERR the key is spread over the shards and can't expire: let keys of your own expire, or remove its elements"
 

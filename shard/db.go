@@ -53,7 +53,7 @@ func (d DB) fragments(key []byte, fn func(s *Shard, o *object) error) error {
 	if !p.Partitioned {
 		return fn(s, o)
 	}
-	for n := range d.tx.store.shards {
+	for n, last := d.span(); n <= last; n++ {
 		if s, o, err = d.at(n, key); err != nil {
 			return err
 		}
@@ -62,6 +62,14 @@ func (d DB) fragments(key []byte, fn func(s *Shard, o *object) error) error {
 		}
 	}
 	return nil
+}
+
+// span is the first and the last of the shards whose fragments of partitioned keys the transaction sees.
+func (d DB) span() (first, last int) {
+	if n := d.tx.narrow - 1; n >= 0 {
+		return n, n
+	}
+	return 0, len(d.tx.store.shards) - 1
 }
 
 // Type returns the kind of the key's value, KindNone when there is none.
@@ -270,7 +278,7 @@ func (h *handle) each(fn func(s *Shard, o *object) error) error {
 		}
 		return fn(h.s, h.o)
 	}
-	for n := range h.db.tx.store.shards {
+	for n, last := h.db.span(); n <= last; n++ {
 		s, o, err := h.db.at(n, h.key)
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@
 //	row.go       the rows of a store, byte by byte
 //	object.go    what a shard knows of a key; cache.go keeps such objects
 //	list.go …    the typed collections: List, Hash, Set, ZSet, Stream; db.go, rename.go, swapdb.go, walk.go: keys and databases
-//	merge.go     partitioned sorted sets, walked as one
+//	merge.go     partitioned sorted sets, walked as one; list_spread.go: partitioned lists; narrow.go: one fragment alone
 //	tx.go        Tx: locks, commit, abort; watch.go: WATCH; note.go: what a commit tells
 //	shard.go     what one shard does in a transaction
 //	log*.go      the commit log

@@ -152,7 +152,7 @@ func (o *object) settle() {
 
 // Push puts the value at the end.
 func (l List) Push(end End, val []byte) error {
-	s, o, err := l.writable(nil)
+	s, o, err := l.writable(val)
 	if err != nil {
 		return err
 	}
@@ -176,6 +176,9 @@ func (l List) Push(end End, val []byte) error {
 
 // Pop removes the element at the end.
 func (l List) Pop(end End) (val []byte, ok bool, err error) {
+	if l.partitioned {
+		return l.popSpread(end)
+	}
 	s, o := l.s, l.o
 	if o.kind == KindNone {
 		return nil, false, nil
@@ -363,6 +366,9 @@ func (s *Shard) locate(o *object, pos int64) (found listItem, err error) {
 
 // Index returns the element at the position; negative ones count from the tail.
 func (l List) Index(i int64) (val []byte, ok bool, err error) {
+	if l.partitioned {
+		return l.indexSpread(i)
+	}
 	if l.o.kind == KindNone {
 		return nil, false, nil
 	}
@@ -377,6 +383,9 @@ func (l List) Index(i int64) (val []byte, ok bool, err error) {
 // Set replaces the element at the position; negative ones count from the tail. It returns false when there
 // is no such position.
 func (l List) Set(i int64, val []byte) (ok bool, err error) {
+	if l.partitioned {
+		return l.setSpread(i, val)
+	}
 	s, o := l.s, l.o
 	if o.kind == KindNone {
 		return false, nil
@@ -411,6 +420,9 @@ func (w *listWindow) replace(i int, val []byte) {
 
 // Range calls fn for the elements at the positions start … stop, 0 <= start <= stop < Len.
 func (l List) Range(start, stop int64, fn func(val []byte)) error {
+	if l.partitioned {
+		return l.rangeSpread(start, stop, fn)
+	}
 	s, o := l.s, l.o
 	if o.kind == KindNone {
 		return nil
@@ -464,7 +476,10 @@ func (s *Shard) rangeFromTail(o *object, skip, n int64, fn func(val []byte)) err
 // Remove removes elements that equal val: the first count from the head, or for a negative count from the
 // tail, or all for 0. It returns how many it removed.
 func (l List) Remove(count int64, val []byte) (n int64, err error) {
-	s, o := l.s, l.o
+	s, o, err := l.home(val)
+	if err != nil {
+		return 0, err
+	}
 	if o.kind == KindNone {
 		return 0, nil
 	}
@@ -547,6 +562,9 @@ func (b *listBody) tighten(o *object) {
 // Trim keeps the elements at the positions start … stop and removes the others. When stop < start it removes
 // the list.
 func (l List) Trim(start, stop int64) error {
+	if l.partitioned {
+		return l.trimSpread(start, stop)
+	}
 	s, o := l.s, l.o
 	if o.kind == KindNone {
 		return nil

@@ -4,12 +4,15 @@ import "bytes"
 
 // Insert puts val before or after the first element that equals pivot. It returns false when there is none.
 func (l List) Insert(before bool, pivot, val []byte) (ok bool, err error) {
-	s, o := l.s, l.o
-	if o.kind == KindNone {
-		return false, nil
+	s, o, err := l.home(pivot)
+	if err != nil || o.kind == KindNone {
+		return false, err
 	}
 	p := listPlace{pivot: pivot, before: before, at: -1}
 	if err = s.walk(o, Head, p.meet); err != nil || p.at < 0 {
+		return false, err
+	}
+	if err := l.mustShareHome(pivot, val); err != nil {
 		return false, err
 	}
 	s.insertAt(o, &p, append(make([]byte, 0, len(val)), val...))

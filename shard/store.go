@@ -32,8 +32,11 @@ type Placement struct {
 // Placer tells the store where keys live. It must be deterministic and safe for concurrent use.
 type Placer interface {
 	Place(db int, key []byte) (Placement, error)
-	// Partitioned lists the keys of the database that are placed in fragments.
+	// Partitioned lists the keys of the database that are placed in fragments, without those of groups.
 	Partitioned(db int) [][]byte
+	// PartitionedGroups is a function that lists those keys of a group, see Tracking, that are placed in fragments. It is nil if no
+	// group has any.
+	PartitionedGroups(db int) func(group []byte) [][]byte
 	Home(element []byte) int
 }
 
@@ -102,7 +105,8 @@ type Store struct {
 	cache      *pebble.Cache
 	fileCache  *pebble.FileCache
 	failure    atomic.Pointer[error]
-	turns      atomic.Uint64    // see object.turn
+	turns      atomic.Uint64 // see object.turn
+	rotors     rotors
 	flushed    chan struct{}    // tells the trimmer that a shard was flushed or a log segment closed; capacity 1
 	saves      chan func(error) // asks the trimmer for a Save; capacity 1
 	noted      atomic.Uint32    // the classes of keyspace events that are wanted
@@ -117,7 +121,7 @@ type Store struct {
 func Open(opts Options) (_ *Store, err error) {
 	st := &Store{
 		opts: opts, fs: opts.FS, clock: opts.Clock, placer: opts.Placer, logger: opts.Logger,
-		flushed: make(chan struct{}, 1), saves: make(chan func(error), 1),
+		flushed: make(chan struct{}, 1), saves: make(chan func(error), 1), rotors: newRotors(),
 		stop: make(chan struct{}),
 	}
 	if st.fs == nil {

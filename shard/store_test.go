@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type testPlacer struct{ shards int }
 
 func (p testPlacer) Place(_ int, key []byte) (Placement, error) {
-	kinds := map[byte]Kind{'h': KindHash, 's': KindSet, 'z': KindZSet}
+	kinds := map[byte]Kind{'h': KindHash, 's': KindSet, 'z': KindZSet, 'l': KindList}
 	if len(key) > 5 && string(key[:5]) == "part:" {
 		return Placement{Partitioned: true, Kind: kinds[key[5]]}, nil
 	}
@@ -30,8 +30,10 @@ func (p testPlacer) Place(_ int, key []byte) (Placement, error) {
 }
 
 func (p testPlacer) Partitioned(int) [][]byte {
-	return [][]byte{[]byte("part:h"), []byte("part:s"), []byte("part:z")}
+	return [][]byte{[]byte("part:h"), []byte("part:s"), []byte("part:z"), []byte("part:l")}
 }
+
+func (p testPlacer) PartitionedGroups(int) func([]byte) [][]byte { return nil }
 
 func (p testPlacer) Home(element []byte) int {
 	h := fnv.New32a()

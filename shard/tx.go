@@ -43,6 +43,7 @@ type Tx struct {
 	noteBytes int
 
 	muted    bool  // see Mute
+	narrow   int   // one more than the ordinal of the shard whose fragments alone are seen, see Narrow; 0: all are
 	counting bool  // see CountLookups
 	counted  *byte // the argument that was counted last
 	ignored  *byte // the argument that is not counted
@@ -58,7 +59,7 @@ func (tx *Tx) Begin(shards Mask) {
 		s.mu.Lock()
 		s.tx, tx.top = tx, n
 	}
-	tx.locked, tx.muted = shards, false
+	tx.locked, tx.muted, tx.narrow = shards, false, 0
 	tx.nowMs = tx.store.clock.NowMs()
 }
 
@@ -75,7 +76,7 @@ func (tx *Tx) BeginWithin(shards Mask, patience time.Duration) Mask {
 		}
 		tx.hold(s)
 	}
-	tx.muted = false
+	tx.muted, tx.narrow = false, 0
 	tx.nowMs = tx.store.clock.NowMs()
 	return tx.locked
 }

@@ -398,6 +398,9 @@ func (q *waitQueue) needsValue() bool {
 // serve runs the try of a waiter that has been claimed and tells whether those behind it may be served.
 func (tx *Tx) serve(e *waitEntry) (goOn bool) {
 	w := e.waiter
+	if e.queue.kind == KindList { // what came, came there, and the other fragments' locks are not needed
+		defer tx.NarrowTo(tx.Narrow(e.ordinal))
+	}
 	served, err := w.try(tx, e.key)
 	if served && err == nil {
 		err = tx.commit()

@@ -84,7 +84,8 @@ func (h *handle) scan(cursor uint64, count int, fn func(name, val []byte), each 
 	}
 	first, last := 0, 0
 	if h.partitioned {
-		first, last = CursorShard(cursor), len(h.db.tx.store.shards)-1
+		first, last = h.db.span()
+		first = max(first, CursorShard(cursor))
 	}
 	hash := uint32(cursor)
 	for ordinal := first; ordinal <= last; ordinal++ {
@@ -127,18 +128,40 @@ func (s *Shard) scanFragment(o *object, from uint32, count int, fn func(name, va
 	return visited, stopped, err
 }
 
-// Size counts the database's keys, those included that have expired and are not removed yet.
+// Size counts the database's keys, those included that have expired and are not removed yet. The shards know how many they
+// have; of a partitioned key that is every fragment. Where groups of keys are partitioned, each of their keys is looked up.
 func (d DB) Size() (int64, error) {
-	return d.sum(func(ks keyspace) int64 { return ks.keys }, func(*object) bool { return true })
+	defer d.tx.NarrowTo(d.tx.Widen())
+	n, err := d.sum(func(ks keyspace) int64 { return ks.keys })
+	if err != nil {
+		return 0, err
+	}
+	surplus := func(key []byte) error {
+		found := int64(0)
+		err := d.fragments(key, func(_ *Shard, o *object) error {
+			if o.kind != KindNone {
+				found++
+			}
+			return nil
+		})
+		n -= max(found-1, 0)
+		return err
+	}
+	for _, key := range d.tx.store.placer.Partitioned(d.n) {
+		if err := surplus(key); err != nil {
+			return 0, err
+		}
+	}
+	return n, d.eachPartitionedGroup(surplus)
 }
 
-// Expires counts the database's keys that have a deadline.
+// Expires counts the database's keys that have a deadline, of which none is partitioned.
 func (d DB) Expires() (int64, error) {
-	return d.sum(func(ks keyspace) int64 { return ks.expires }, func(o *object) bool { return o.expireAt != 0 })
+	return d.sum(func(ks keyspace) int64 { return ks.expires })
 }
 
-// sum adds up what the shards count, which for a partitioned key is every fragment that counts, and takes it as one.
-func (d DB) sum(of func(keyspace) int64, counts func(*object) bool) (n int64, err error) {
+// sum adds up what the shards count.
+func (d DB) sum(of func(keyspace) int64) (n int64, err error) {
 	for ordinal := range d.tx.store.shards {
 		s, err := d.tx.shard(ordinal)
 		if err != nil {
@@ -146,20 +169,29 @@ func (d DB) sum(of func(keyspace) int64, counts func(*object) bool) (n int64, er
 		}
 		n += of(s.state.spaces[d.n])
 	}
-	for _, key := range d.tx.store.placer.Partitioned(d.n) {
-		var found int64
-		err := d.fragments(key, func(_ *Shard, o *object) error {
-			if o.kind != KindNone && counts(o) {
-				found++
-			}
-			return nil
-		})
-		if err != nil {
-			return 0, err
-		}
-		n -= max(found-1, 0)
-	}
 	return n, nil
+}
+
+// eachPartitionedGroup calls fn for the keys of groups that are partitioned, whether there is anything at them or not.
+func (d DB) eachPartitionedGroup(fn func(key []byte) error) error {
+	keys := d.tx.store.placer.PartitionedGroups(d.n)
+	if keys == nil {
+		return nil
+	}
+	groups := make(map[string]struct{})
+	for ordinal := range d.tx.store.shards {
+		if err := d.Groups(ordinal, func(group string) { groups[group] = struct{}{} }); err != nil {
+			return err
+		}
+	}
+	for group := range groups {
+		for _, key := range keys([]byte(group)) {
+			if err := fn(key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Scan visits keys from the cursor on until count were visited, and returns the cursor for the next call, 0

@@ -94,3 +94,26 @@ func (h *hash) QueueShards(ctx context.Context, command, tenantID string) ([]str
 	shard, err := h.CurrentShard(ctx, command, tenantID)
 	return []string{shard}, err
 }
+
+// task spreads the tasks of every queue over the default group, each where its
+// own rows are. What a queue has besides tasks is where hash puts it.
+type task struct {
+	hash
+	all []string
+}
+
+func newTask(o Options) (ShardSupplier, error) {
+	if o.DefaultShard != "" || len(o.Commands) > 0 || len(o.Tenants) > 0 {
+		return nil, fmt.Errorf("it spreads the tasks of every queue over the default group and takes no mappings; " +
+			"set supplier to static, or remove static-default-shard, static-commands and static-tenants")
+	}
+	return &task{hash: hash{topology: o.Topology}, all: o.Topology.Names()[:o.Topology.Default]}, nil
+}
+
+func (t *task) QueueShards(context.Context, string, string) ([]string, error) {
+	return slices.Clone(t.all), nil
+}
+
+func (t *task) TaskShard(_ context.Context, _, _, taskID string) (string, error) {
+	return t.topology.Name(t.topology.home([]byte(taskID))), nil
+}

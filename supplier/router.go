@@ -50,6 +50,9 @@ const (
 	PartitionHash
 	// PartitionZSet is partitioned by member.
 	PartitionZSet
+	// PartitionList is partitioned by element, PartitionSet by member.
+	PartitionList
+	PartitionSet
 )
 
 // Route is where a key lives.
@@ -83,7 +86,8 @@ type RouterConfig struct {
 //  2. codeq:tasks, codeq:results and codeq:tasks:ttl are partitioned by task id.
 //  3. codeq:lease:<id> lives at the id's home.
 //  4. A queue key that names a shard of the topology lives there; any other
-//     queue key lives where the supplier says.
+//     queue key lives where the supplier says. Under a supplier that is a
+//     TaskRouter those of them that hold tasks are partitioned by task id.
 //  5. Any other key is hashed over the default group: by its hash tag as in a
 //     Redis cluster (what stands between the first `{` and the first `}` behind it, if
 //     that is not empty), else by what a configured pattern captures, else whole.
@@ -91,6 +95,7 @@ type Router struct {
 	topology Topology
 	ordinals map[string]int
 	supplier ShardSupplier
+	spreads  bool // the supplier is a TaskRouter
 	patterns []pattern
 	pins     []int16 // by database number; -1 where not pinned
 
@@ -114,10 +119,6 @@ func NewRouter(c RouterConfig) (*Router, error) {
 	if c.Supplier == nil {
 		return nil, fmt.Errorf("a router needs a supplier; make one with Registry.New")
 	}
-	if _, spreads := c.Supplier.(TaskRouter); spreads {
-		return nil, fmt.Errorf("the supplier %T spreads the tasks of one queue over shards (TaskRouter), "+
-			"and queues are kept whole; use one that does not", c.Supplier)
-	}
 	r := &Router{
 		topology: Topology{Default: c.Topology.Default, Named: slices.Clone(c.Topology.Named)},
 		ordinals: make(map[string]int, c.Topology.Count()),
@@ -127,6 +128,12 @@ func NewRouter(c RouterConfig) (*Router, error) {
 	}
 	for i, name := range r.topology.Names() {
 		r.ordinals[name] = i
+	}
+	if t, ok := c.Supplier.(TaskRouter); ok {
+		r.spreads = true
+		if err := r.checkHomes(t); err != nil {
+			return nil, err
+		}
 	}
 	if len(c.Patterns) > maxPatterns {
 		return nil, fmt.Errorf("key-patterns: %d patterns; at most %d are possible", len(c.Patterns), maxPatterns)
@@ -139,6 +146,26 @@ func NewRouter(c RouterConfig) (*Router, error) {
 		r.patterns = append(r.patterns, p)
 	}
 	return r, r.pin(c.Databases)
+}
+
+// homeProbes is how many ids of each kind a TaskRouter is asked for at start.
+const homeProbes = 256
+
+// checkHomes refuses a supplier that has tasks elsewhere than their own rows are.
+func (r *Router) checkHomes(t TaskRouter) error {
+	for i := range homeProbes {
+		for _, id := range [...]string{NewID(i%r.topology.Count(), [16]byte{15: byte(i)}), fmt.Sprintf("task-%d", i)} {
+			name, err := t.TaskShard(context.Background(), "probe", "", id)
+			if err != nil {
+				return fmt.Errorf("the supplier %T failed for the task %s: %w", t, id, err)
+			}
+			if home := r.topology.Name(r.Home([]byte(id))); name != home {
+				return fmt.Errorf("the supplier %T puts the task %s on %s, while its own rows are on %s; a TaskRouter has to leave tasks at home",
+					t, id, name, home)
+			}
+		}
+	}
+	return nil
 }
 
 func (r *Router) pin(databases map[int]string) error {
@@ -164,7 +191,7 @@ func (r *Router) Topology() Topology { return r.topology }
 // Route says where a key of a database lives. It does not allocate, but for
 // the first key of a queue.
 func (r *Router) Route(db int, key []byte) Route {
-	if uint(db) < uint(len(r.pins)) && r.pins[db] >= 0 {
+	if r.pinned(db) {
 		return Route{Shard: int(r.pins[db])}
 	}
 	if hasPrefix(key, codeqPrefix) {
@@ -181,15 +208,39 @@ func (r *Router) Route(db int, key []byte) Route {
 			return r.routeQueueKey(parts)
 		}
 	}
-	return Route{Shard: r.bucket(r.hashed(key))}
+	return Route{Shard: r.topology.bucket(r.hashed(key))}
 }
 
-// PartitionedKeys lists the keys of a database whose Route is Partitioned.
+func (r *Router) pinned(db int) bool { return uint(db) < uint(len(r.pins)) && r.pins[db] >= 0 }
+
+// PartitionedKeys lists the keys of a database whose Route is Partitioned, without those of queues.
 func (r *Router) PartitionedKeys(db int) [][]byte {
-	if uint(db) < uint(len(r.pins)) && r.pins[db] >= 0 {
+	if r.pinned(db) {
 		return nil
 	}
 	return [][]byte{[]byte(tasksKey), []byte(resultsKey), []byte(tasksTTLKey)}
+}
+
+// Spreads tells whether the queues of a database are spread over shards by
+// their tasks' ids.
+func (r *Router) Spreads(db int) bool { return r.spreads && !r.pinned(db) }
+
+// PartitionedQueueKeys lists those of a queue's keys, in the form of the one
+// given, whose Route is Partitioned.
+func (r *Router) PartitionedQueueKeys(db int, key []byte) (keys [][]byte) {
+	k, ok := ParseKey(key)
+	if !ok || r.Route(db, key).Kind != Partitioned {
+		return nil
+	}
+	k.State = Pending
+	for k.Priority = range MaxPriority + 1 {
+		keys = append(keys, k.AppendTo(nil))
+	}
+	k.Priority = 0
+	for _, k.State = range []State{InProgress, Delayed, DLQ} {
+		keys = append(keys, k.AppendTo(nil))
+	}
+	return keys
 }
 
 // Home is the shard of a task's own rows. An id that carries the ordinal of a
@@ -197,10 +248,7 @@ func (r *Router) PartitionedKeys(db int) [][]byte {
 // of a task stays on its queue's shard; any other id is hashed over the default
 // group.
 func (r *Router) Home(id []byte) int {
-	if ordinal, ok := ParseID(id); ok && ordinal < r.topology.Count() {
-		return ordinal
-	}
-	return r.bucket(id)
+	return r.topology.home(id)
 }
 
 // QueueShard is the shard for new tasks and claims of a queue; it is the shard
@@ -232,8 +280,27 @@ func (r *Router) routeQueueKey(parts keyParts) Route {
 			return Route{Shard: ordinal}
 		}
 	}
+	if r.spreads {
+		if t := partitionOf(parts.state); t != NotPartitioned {
+			return Route{Kind: Partitioned, Type: t}
+		}
+	}
 	shard, err := r.ask(parts.queue)
 	return Route{Shard: shard, Err: err}
+}
+
+// partitionOf is what a place where tasks wait is partitioned as.
+func partitionOf(state State) PartitionType {
+	switch state {
+	case Pending:
+		return PartitionList
+	case InProgress, DLQ:
+		return PartitionSet
+	case Delayed:
+		return PartitionZSet
+	case Paused, Rate:
+	}
+	return NotPartitioned
 }
 
 // ask gives the supplier's answer for a queue, from the cache if it is there.
@@ -276,9 +343,4 @@ func (r *Router) hashed(key []byte) []byte {
 		}
 	}
 	return key
-}
-
-// bucket hashes over the default group.
-func (r *Router) bucket(b []byte) int {
-	return int(Hash64(b) % uint64(r.topology.Default))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,7 +136,7 @@ func TestNewRouterRefuses(t *testing.T) {
 	}{
 		{RouterConfig{Supplier: hash}, "at least 1"},
 		{RouterConfig{Topology: top}, "needs a supplier"},
-		{RouterConfig{Topology: top, Supplier: spreading{hash}}, "TaskRouter"},
+		{RouterConfig{Topology: top, Supplier: spreading{hash}}, "a TaskRouter has to leave tasks at home"},
 		{RouterConfig{Topology: top, Supplier: hash, Databases: map[int]string{3: "gold"}}, `database-shards: 3: there is no shard "gold"`},
 		{RouterConfig{Topology: top, Supplier: hash, Databases: map[int]string{-1: "premium"}}, "no database -1"},
 		{RouterConfig{Topology: top, Supplier: hash, Databases: map[int]string{MaxDatabases: "premium"}}, "no database 65536"},
@@ -163,6 +164,86 @@ func TestNewRouterRefuses(t *testing.T) {
 	for _, tt := range tests {
 		_, err := NewRouter(tt.config)
 		expectError(t, err, tt.want)
+	}
+}
+
+// TestRouteSpread: under the supplier task the places of tasks are partitioned, what a queue has besides is where hash puts it.
+func TestRouteSpread(t *testing.T) {
+	top := Topology{Default: 4, Named: []string{"premium", "bulk"}}
+	s, err := NewRegistry().New("task", Options{Topology: top})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRouter(t, RouterConfig{Topology: top, Supplier: s, Databases: map[int]string{3: "premium"}})
+	part := func(of PartitionType) Route { return Route{Kind: Partitioned, Type: of} }
+	expectRoutes(t, r, []routeCase{
+		{0, "codeq:q:c:pending:0", part(PartitionList)},
+		{0, "codeq:q:c:t:pending:9", part(PartitionList)},
+		{0, "codeq:q:{c:t}:inprog", part(PartitionSet)},
+		{0, "codeq:q:c:dlq", part(PartitionSet)},
+		{0, "codeq:q:c:delayed", part(PartitionZSet)},
+		{0, "codeq:q:c:s:gone:dlq", part(PartitionSet)},
+		{0, "codeq:q:c:t:paused", bucketOf("c:t")},
+		{0, "codeq:q:c:t:rate", bucketOf("c:t")},
+		{0, "codeq:q:c:s:bulk:pending:9", Route{Shard: 5}},
+		{0, "codeq:q:c:s:default-2:delayed", Route{Shard: 2}},
+		{0, "codeq:q:C:inprog", bucketOf("codeq:q:C:inprog")},
+		{0, "codeq:tasks", part(PartitionHash)},
+		{3, "codeq:q:c:pending:0", Route{Shard: 4}},
+	})
+	if !r.Spreads(0) || r.Spreads(3) {
+		t.Errorf("spread are 0: %v, 3: %v; want the first only, since the other is pinned", r.Spreads(0), r.Spreads(3))
+	}
+	var got []string
+	for _, key := range r.PartitionedQueueKeys(0, []byte("codeq:q:c:t:inprog")) {
+		got = append(got, string(key))
+	}
+	if len(got) != 13 || got[9] != "codeq:q:c:t:pending:9" || got[12] != "codeq:q:c:t:dlq" {
+		t.Errorf("the keys of a queue are %q", got)
+	}
+	for db, key := range map[int]string{0: "codeq:q:c:s:bulk:inprog", 3: "codeq:q:c:inprog"} {
+		if got := r.PartitionedQueueKeys(db, []byte(key)); got != nil {
+			t.Errorf("database %d, %s: the partitioned keys are %q, want none", db, key, got)
+		}
+	}
+	shards, err := r.QueueShards(context.Background(), []byte("c"), nil)
+	if err != nil || !slices.Equal(shards, []int{0, 1, 2, 3}) {
+		t.Errorf("a queue is on %v, %v; want the default group", shards, err)
+	}
+}
+
+// TestTaskShardIsHome: every id, of ours or not, is where the supplier says and spread evenly: the sum of squared deviations
+// stays below the 99.9 % quantile of its distribution.
+func TestTaskShardIsHome(t *testing.T) {
+	const ids = 10_000
+	for n, quantile := range map[int]float64{4: 16.27, 16: 37.70} {
+		top := Topology{Default: n, Named: []string{"premium"}}
+		s, err := NewRegistry().New("task", Options{Topology: top})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRouter(t, RouterConfig{Topology: top, Supplier: s})
+		seen := make([]float64, top.Count())
+		for i := range ids {
+			id := fmt.Sprintf("task-%d", i)
+			name, err := s.(TaskRouter).TaskShard(context.Background(), "c", "t", id)
+			home := r.Home([]byte(id))
+			if err != nil || name != top.Name(home) {
+				t.Fatalf("%s is on %s, %v; its home is %s", id, name, err, top.Name(home))
+			}
+			seen[home]++
+		}
+		sum, want := 0.0, float64(ids)/float64(n)
+		for _, count := range seen[:n] {
+			sum += (count - want) * (count - want) / want
+		}
+		if sum > quantile || seen[n] != 0 {
+			t.Errorf("%d shards have %v tasks, chi-squared is %.1f; want at most %.2f", n, seen, sum, quantile)
+		}
+		named := NewID(n, [16]byte{})
+		if name, _ := s.(TaskRouter).TaskShard(context.Background(), "c", "", named); name != "premium" {
+			t.Errorf("%s is on %s; it was made for premium", named, name)
+		}
 	}
 }
 

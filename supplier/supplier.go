@@ -19,7 +19,11 @@ type ShardSupplier interface {
 	CurrentShard(ctx context.Context, command, tenantID string) (string, error)
 }
 
-// TaskRouter is implemented by suppliers that spread one queue's tasks over several shards.
+// TaskRouter is implemented by suppliers that spread one queue's tasks over several shards. QueueShards are then those that
+// new tasks are made for, in turns, and CurrentShard has what a queue consists of besides tasks.
+//
+// A task waits where its own rows are, since a transition that touches both would need two shards otherwise. So TaskShard has to agree
+// with Router.Home, which NewRouter checks with some ids.
 type TaskRouter interface {
 	TaskShard(ctx context.Context, command, tenantID, taskID string) (string, error)
 }
@@ -48,11 +52,13 @@ type Registry struct {
 //	default  every queue on one shard
 //	static   a tenant's shard, else a command's shard, else the default shard
 //	hash     Hash64 of command and tenant over the default group
+//	task     every queue over the default group, by its tasks' ids
 func NewRegistry() *Registry {
 	return &Registry{factories: map[string]Factory{
 		"default": newDefault,
 		"static":  newStatic,
 		"hash":    newHash,
+		"task":    newTask,
 	}}
 }
 

@@ -8,7 +8,7 @@ import (
 
 func TestRegistry(t *testing.T) {
 	r := NewRegistry()
-	if got, want := r.Names(), []string{"default", "hash", "static"}; !slices.Equal(got, want) {
+	if got, want := r.Names(), []string{"default", "hash", "static", "task"}; !slices.Equal(got, want) {
 		t.Errorf("names are %q, want %q", got, want)
 	}
 	own := func(Options) (ShardSupplier, error) { return &static{fallback: "default-0"}, nil }
@@ -36,10 +36,12 @@ func TestNewRefuses(t *testing.T) {
 		{"default", Options{Topology: top}, ""},
 		{"default", Options{Topology: top, DefaultShard: "premium"}, ""},
 		{"static", Options{Topology: top}, ""},
-		{"hush", Options{Topology: top}, "set supplier to one of default, hash, static"},
+		{"hush", Options{Topology: top}, "set supplier to one of default, hash, static, task"},
 		{"hash", Options{}, "at least 1"},
 		{"hash", Options{Topology: top, DefaultShard: "premium"}, "set supplier to static"},
 		{"hash", Options{Topology: top, Tenants: map[string]string{"t": "premium"}}, "set supplier to static"},
+		{"task", Options{Topology: top}, ""},
+		{"task", Options{Topology: top, Tenants: map[string]string{"t": "premium"}}, "set supplier to static"},
 		{"default", Options{Topology: top, Commands: map[string]string{"C": "premium"}}, "set supplier to static"},
 		{"default", Options{Topology: top, DefaultShard: "gold"}, `static-default-shard: there is no shard "gold"; use default-0 … default-1, premium, or add it`},
 		{"static", Options{Topology: top, DefaultShard: "default-2"}, `no shard "default-2"`},

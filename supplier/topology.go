@@ -105,6 +105,19 @@ func (t Topology) Ordinal(name string) (int, bool) {
 	return 0, false
 }
 
+// home is the shard of a task's own rows, see Router.Home.
+func (t Topology) home(id []byte) int {
+	if ordinal, ok := ParseID(id); ok && ordinal < t.Count() {
+		return ordinal
+	}
+	return t.bucket(id)
+}
+
+// bucket hashes over the default group.
+func (t Topology) bucket(b []byte) int {
+	return int(Hash64(b) % uint64(t.Default))
+}
+
 // require is Ordinal with an error that says what to do; where tells which
 // setting or caller named the shard.
 func (t Topology) require(where, name string) (int, error) {
