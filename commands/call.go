@@ -16,6 +16,8 @@ type Command struct {
 	Scope Scope
 	// Shards tells which shards a call without keys needs, as far as the arguments tell.
 	Shards func(ss *session, args [][]byte) (shard.Mask, error)
+	// Turns tells of a call that it is carried out in turns, see inTurns: as one of scopeSession then, except in EXEC and scripts.
+	Turns func(ss *session, args [][]byte) bool
 	// Reads says of a command that writes that the keys it looks up count as hits and misses, as in Redis. Those of read-only
 	// commands do anyway.
 	Reads bool
@@ -78,7 +80,7 @@ type Call struct {
 	cmd     *Command
 	session *session
 	server  *Server
-	tx      *shard.Tx // nil for scopeSession and scopeApart outside of EXEC
+	tx      *shard.Tx // nil for scopeSession, scopeApart and what is carried out in turns, outside of EXEC
 	db      int       // the selected database
 	script  bool      // issued by a script
 	exec    bool      // carried out by EXEC

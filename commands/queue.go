@@ -38,7 +38,7 @@ func queueCommands() []Command {
 		{Command: spec.Command{Name: "q.claim", Syntax: "Q.CLAIM worker [TENANT tenant] [COUNT count] [LEASE ms] [BLOCK ms] COMMANDS n command [command ...]",
 			Group: spec.Queue, Since: queueSince, Complexity: one,
 			Summary: "Takes the next tasks of one or more queues for a worker, and with BLOCK waits for one.",
-			Flags:   spec.Write | spec.Blocking}, Run: claimCommand, Shards: claimShards},
+			Flags:   spec.Write | spec.Blocking}, Run: claimCommand, Shards: claimShards, Turns: claimsInTurns},
 		{Command: spec.Command{Name: "q.heartbeat", Syntax: "Q.HEARTBEAT worker id [LEASE ms]",
 			Group: spec.Queue, Since: queueSince, Complexity: "O(1)",
 			Summary: "Prolongs the lease of a task that the worker has claimed, and returns its end in unix milliseconds.",
@@ -118,32 +118,52 @@ func tenantOf(options [][]byte) []byte {
 	return nil
 }
 
-// addQueue adds the shard of a queue.
+// addQueue adds the shards of a queue.
 func (ss *session) addQueue(mask *shard.Mask, name queue.Name) error {
-	n, err := ss.server.queues.Shard(ss.db(), name)
+	shards, err := ss.server.queues.Shards(ss.db(), name)
 	if err == nil {
-		mask.Add(n)
+		mask.Union(shards)
 	}
 	return err
 }
 
 // enqueueShards is for Q.ENQUEUE and Q.MENQUEUE.
 func enqueueShards(ss *session, args [][]byte) (mask shard.Mask, err error) {
-	options := args[3:]
+	options, count := args[3:], int64(1)
 	if len(args[0]) > len("q.enqueue") {
-		count, _ := parseInt(args[2])
-		options = args[min(3+max(count, 0), int64(len(args))):]
+		count, _ = parseInt(args[2])
+		count = min(max(count, 0), int64(len(args)-3))
+		options = args[3+count:]
 	}
+	named := false
 	for i := 0; i+1 < len(options); i += 2 {
 		switch {
 		case isToken(options[i], "ID"):
+			named = true
 			mask.Add(ss.server.queues.Home(ss.db(), options[i+1]))
 		case isToken(options[i], "IDEMPOTENCY"):
 			mask.Add(ss.server.queues.IdempotencyShard(ss.db(), options[i+1]))
 		}
 	}
-	err = ss.addQueue(&mask, queue.Name{Command: args[1], Tenant: tenantOf(options)})
+	name := queue.Name{Command: args[1], Tenant: tenantOf(options)}
+	switch {
+	case !ss.server.queues.Spreads(ss.db()):
+		err = ss.addQueue(&mask, name)
+	case !named:
+		var homes shard.Mask
+		homes, err = ss.server.queues.NewHomes(ss.db(), name, ss.newTurn(), int(count))
+		mask.Union(homes)
+	}
 	return mask, err
+}
+
+// newTurn is the turn that decides which shards the new tasks of spread queues are made for. It is the same for all commands of a run, so
+// that a pipeline needs few locks, and for a run that is tried again; each run has another one.
+func (ss *session) newTurn() uint32 {
+	if !ss.turned {
+		ss.turn, ss.turned = ss.server.queues.RandomTurn(), true
+	}
+	return ss.turn
 }
 
 // firstIDShards and secondIDShards are for commands with a task's id as their first or second argument.
@@ -176,6 +196,9 @@ func enqueueCommand(many bool) Handler {
 		}
 		if err := e.Validate(); err != nil {
 			return err
+		}
+		if c.server.queues.Spreads(c.db) {
+			e.Turn = c.session.newTurn()
 		}
 		tasks, err := c.tasks()
 		if err != nil {

@@ -127,11 +127,11 @@ func queueStatsCommand(c *Call) error {
 	if err != nil {
 		return err
 	}
-	n, err := c.server.queues.Shard(c.db, name)
+	shards, err := c.server.queues.Shards(c.db, name)
 	if err != nil {
 		return err
 	}
-	return c.observe(shard.MaskOf(n), func(tx *shard.Tx) error {
+	return c.observe(shards, func(tx *shard.Tx) error {
 		tasks, err := c.session.tasksOn(tx.DB(c.db))
 		if err != nil {
 			return err

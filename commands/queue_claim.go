@@ -17,9 +17,9 @@ type claimCall struct {
 	timeout time.Duration
 	reply   gathered
 
-	// Of a call that waits: the queues of the claim, and the shard of each.
+	// Of a call that waits: the queues of the claim, and the shards of each.
 	queues []queue.Name
-	shards []int
+	shards []shard.Mask
 }
 
 // parseClaim takes the arguments of Q.CLAIM.
@@ -86,6 +86,34 @@ func claimCommand(c *Call) error {
 	if err := call.Validate(); err != nil {
 		return err
 	}
+	if c.server.queues.Spreads(c.db) {
+		call.Turn = c.server.store.Turn(c.db, []byte(call.Queues[0].String()))
+	}
+	if c.tx == nil {
+		return call.inTurns(c)
+	}
+	return call.claimOrWait(c)
+}
+
+// claimsInTurns tells whether Q.CLAIM goes from shard to shard.
+func claimsInTurns(ss *session, _ [][]byte) bool { return ss.server.queues.Spreads(ss.db()) }
+
+// inTurns claims on one shard after the other, and waits with the locks of all.
+func (call *claimCall) inTurns(c *Call) error {
+	served, err := c.inTurns(call.Turn, func() (bool, error) { return call.claim(c.session, c.Out, c.DB()) })
+	switch {
+	case err != nil || served:
+		return err
+	case !call.block:
+		c.Out.NullArray()
+		return nil
+	}
+	_, err = c.apart(c.server.store.All(), func() (bool, error) { return true, call.claimOrWait(c) })
+	return err
+}
+
+// claimOrWait takes what there is, or else waits if it may.
+func (call *claimCall) claimOrWait(c *Call) error {
 	served, err := call.claim(c.session, c.Out, c.DB())
 	switch {
 	case err != nil || served:
@@ -99,6 +127,12 @@ func claimCommand(c *Call) error {
 
 // claim takes what there is, and replies with it.
 func (call *claimCall) claim(ss *session, out *resp.Writer, db shard.DB) (served bool, err error) {
+	return call.claimWith((*queue.Tx).Claim, ss, out, db)
+}
+
+// claimWith is claim by Claim or ClaimHeld.
+func (call *claimCall) claimWith(claim func(*queue.Tx, *queue.Claim, func(*queue.View)) (int, error),
+	ss *session, out *resp.Writer, db shard.DB) (served bool, err error) {
 	tasks, err := ss.tasksOn(db)
 	if err != nil {
 		return false, err
@@ -106,7 +140,7 @@ func (call *claimCall) claim(ss *session, out *resp.Writer, db shard.DB) (served
 	call.reply.n = 0
 	call.reply.elements.Reset()
 	call.reply.elements.SetProto(out.Proto())
-	n, err := tasks.Claim(&call.Claim, func(v *queue.View) {
+	n, err := claim(tasks, &call.Claim, func(v *queue.View) {
 		call.reply.n++
 		writeView(&call.reply.elements, v)
 	})
@@ -118,7 +152,7 @@ func (call *claimCall) claim(ss *session, out *resp.Writer, db shard.DB) (served
 }
 
 // wait parks the session until there is something in one of the queues. Whoever puts it there holds the shard of that queue, and
-// perhaps others: of all queues on these the tasks of the highest priority are taken.
+// perhaps others: of all queues on these the tasks of the highest priority are taken. Of spread queues it is one shard after the other.
 func (call *claimCall) wait(c *Call) error {
 	ss, db := c.session, c.db
 	b := blocking{kind: shard.KindGroup, timeout: call.timeout, nothing: replyNullArray}
@@ -128,21 +162,25 @@ func (call *claimCall) wait(c *Call) error {
 		if err != nil {
 			return err
 		}
-		n, err := ss.server.queues.Shard(db, name)
+		shards, err := ss.server.queues.Shards(db, name)
 		if err != nil {
 			return err
 		}
-		b.keys, call.shards = append(b.keys, group), append(call.shards, n)
+		b.keys, call.shards = append(b.keys, group), append(call.shards, shards)
 	}
+	spread := ss.server.queues.Spreads(db)
 	b.try = func(out *resp.Writer, db shard.DB, _ []byte) (served bool, err error) {
+		was := db.Mute(true)
+		defer db.Mute(was)
+		if spread {
+			return call.claimWith((*queue.Tx).ClaimHeld, ss, out, db)
+		}
 		call.Queues = make([]queue.Name, 0, len(call.queues))
 		for i, name := range call.queues {
-			if db.Holds(call.shards[i]) {
+			if db.HoldsAll(call.shards[i]) {
 				call.Queues = append(call.Queues, name)
 			}
 		}
-		was := db.Mute(true)
-		defer db.Mute(was)
 		return call.claim(ss, out, db)
 	}
 	return c.park(b)

@@ -132,7 +132,7 @@ func (ss *session) plan(batch [][][]byte) (mask shard.Mask, apart *Command) {
 		if err == nil && ss.mayBeHeld(cmd) && (len(ss.steps) > 0 || ss.postpone(cmd)) {
 			break
 		}
-		if err == nil && (cmd.Scope == scopeSession || cmd.Scope == scopeApart) {
+		if err == nil && (cmd.Scope == scopeSession || cmd.Scope == scopeApart || cmd.Turns != nil && cmd.Turns(ss, args)) {
 			return mask, cmd
 		}
 		ss.addStep(&mask, cmd, args, err)
@@ -155,6 +155,7 @@ func (ss *session) resetSteps() {
 		ss.steps = nil
 	}
 	ss.steps = ss.steps[:0]
+	ss.turned = false
 }
 
 // serveApart carries out a command of scopeSession or scopeApart.

@@ -28,6 +28,9 @@ type session struct {
 	keys     []spec.KeyRef // scratch for routing, as is elements
 	elements []int
 
+	turn   uint32 // of the new tasks of the run, see newTurn
+	turned bool   // it was taken
+
 	multi     multi
 	tasks     *queue.Tx // nil until a command on queues comes
 	script    scriptRun

@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"math"
+	"strings"
 
 	"codeq/shard"
 	"codeq/supplier"
@@ -209,11 +210,23 @@ func (t *Tx) SetPaused(name Name, paused bool) error {
 	if _, err := t.locate(name); err != nil {
 		return err
 	}
+	if !t.queues.Spreads(t.db.Number()) {
+		return t.setPaused(t.place(supplier.Paused), paused)
+	}
+	for ordinal := range t.queues.router.Topology().Count() {
+		if err := t.setPaused(t.pausedOn(ordinal), paused); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tx) setPaused(key []byte, paused bool) error {
 	if !paused {
-		_, err := t.db.Delete(t.place(supplier.Paused))
+		_, err := t.db.Delete(key)
 		return err
 	}
-	return t.db.Set(t.place(supplier.Paused), []byte("1"), 0)
+	return t.db.Set(key, []byte("1"), 0)
 }
 
 // Cleanup removes up to count tasks that have ended and whose retention is over by untilMs, and tells how many.
@@ -253,15 +266,25 @@ func (q *Queues) RouteQueue(db int, name Name) (Route, error) {
 	if err != nil {
 		return Route{}, err
 	}
-	n, err := q.Shard(db, name)
-	if err != nil {
-		return Route{}, err
+	if q.Spreads(db) {
+		shards, err := q.spreadOver(name)
+		return Route{strings.Join(shards, ","), string(key), "the supplier spreads the queue's tasks over these shards, by their ids"}, err
 	}
+	n := q.router.Route(db, key).Shard // Group has found no error
 	why := "the supplier puts the queue there"
 	if q.pinned(db) {
 		why = "the database is pinned to the shard"
 	}
 	return Route{q.router.Topology().Name(n), string(key), why}, nil
+}
+
+// spreadOver names the shards that tasks of a spread queue are made for.
+func (q *Queues) spreadOver(name Name) (shards []string, err error) {
+	homes, err := q.router.TaskHomes(name.Command, name.Tenant)
+	for _, home := range homes {
+		shards = append(shards, q.router.Topology().Name(home))
+	}
+	return shards, err
 }
 
 // RouteTask tells where a task's own rows are.

@@ -22,21 +22,21 @@ type audits struct {
 }
 
 type auditKey struct {
-	db  int
-	key string
+	db    int
+	shard int
+	key   string
 }
 
-// auditState is one audit. Only the timekeeper of the key's shard works on it.
+// auditState is one audit. Only the timekeeper of the shard works on it.
 type auditState struct {
 	cursor   uint64
 	suspects map[string]uint64 // by id, what the task's JSON was in the last pass
 	found    map[string]uint64 // in this one
 }
 
-func (a *audits) of(db int, key []byte) *auditState {
+func (a *audits) of(k auditKey) *auditState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	k := auditKey{db, string(key)}
 	state := a.going[k]
 	if state == nil {
 		state = &auditState{found: make(map[string]uint64)}
@@ -48,15 +48,17 @@ func (a *audits) of(db int, key []byte) *auditState {
 	return state
 }
 
-func (a *audits) over(db int, key []byte) {
+func (a *audits) over(k auditKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.going, auditKey{db, string(key)})
+	delete(a.going, k)
 }
 
-// audit looks through a part of the set of claimed tasks at the key, and tells when to go on, 0 for never.
-func (t *Tx) audit(key []byte, limit int) (againMs int64, err error) {
-	state := t.queues.audits.of(t.db.Number(), key)
+// audit looks through a part of what is on a shard of the set of claimed tasks at the key, and tells when to go on, 0 for never.
+func (t *Tx) audit(ordinal int, key []byte, limit int) (againMs int64, err error) {
+	defer t.db.NarrowTo(t.db.Narrow(ordinal))
+	audited := auditKey{t.db.Number(), ordinal, string(key)}
+	state := t.queues.audits.of(audited)
 	set, err := t.db.SetOf(key)
 	if err != nil {
 		return 0, t.tolerate(err)
@@ -75,7 +77,7 @@ func (t *Tx) audit(key []byte, limit int) (againMs int64, err error) {
 		return t.db.Now(), nil
 	}
 	if len(state.found) == 0 {
-		t.queues.audits.over(t.db.Number(), key)
+		t.queues.audits.over(audited)
 		return 0, nil
 	}
 	state.suspects, state.found = state.found, make(map[string]uint64)

@@ -14,6 +14,8 @@ type Claim struct {
 	Queues  []Name // not empty
 	Count   int    // at most so many
 	LeaseMs int64  // 0: as the queue has it
+	// Turn is the shard that is tried first, modulo their number, where queues are spread.
+	Turn uint32
 }
 
 // Validate says what is wrong with the arguments.
@@ -37,9 +39,45 @@ func validateWorker(worker []byte) error {
 // Claim takes the tasks that are next in the queues, those of the highest priority first, and calls fn with each, which may not
 // keep it. It tells how many they were. Queues that are paused have none.
 //
+// Spread queues are tried on one shard after the other until one has something, and then no further: priorities, and which task is the
+// oldest, count within a shard. A transaction that is narrowed to a shard sees that one only.
+//
 // What stands in a pending list may be stale, since clients of other kinds write there in steps. So a task is taken if its
 // JSON does not say that it has ended and no other place has it; what else is found is taken out of the list, for it is elsewhere.
 func (t *Tx) Claim(c *Claim, fn func(*View)) (n int, err error) {
+	if _, narrowed := t.db.Narrowed(); narrowed || !t.queues.Spreads(t.db.Number()) {
+		return t.claim(c, fn)
+	}
+	shards := t.queues.router.Topology().Count()
+	for i := range shards {
+		if n, err = t.claimOn(int((uint64(c.Turn)+uint64(i))%uint64(shards)), c, fn); n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, nil
+}
+
+// ClaimHeld is Claim of spread queues, on the shards that the transaction holds.
+func (t *Tx) ClaimHeld(c *Claim, fn func(*View)) (n int, err error) {
+	for ordinal := range t.queues.router.Topology().Count() {
+		if !t.db.Holds(ordinal) {
+			continue
+		}
+		if n, err = t.claimOn(ordinal, c, fn); n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, nil
+}
+
+// claimOn is Claim of spread queues on one shard.
+func (t *Tx) claimOn(ordinal int, c *Claim, fn func(*View)) (int, error) {
+	defer t.db.NarrowTo(t.db.Narrow(ordinal))
+	return t.claim(c, fn)
+}
+
+// claim is Claim of what the transaction sees.
+func (t *Tx) claim(c *Claim, fn func(*View)) (n int, err error) {
 	for priority := supplier.MaxPriority; priority >= 0 && n < c.Count; priority-- {
 		for i := range c.Queues {
 			taken, err := t.claimFrom(c, c.Queues[i], priority, c.Count-n, fn)
@@ -165,5 +203,17 @@ func (t *Tx) paused(policy *Policy) (bool, error) {
 	if policy.Paused {
 		return true, nil
 	}
-	return t.db.Exists(t.place(supplier.Paused))
+	key := t.place(supplier.Paused)
+	if ordinal, ok := t.db.Narrowed(); ok {
+		key = t.pausedOn(ordinal)
+	}
+	return t.db.Exists(key)
+}
+
+// pausedOn is the key that is there while a spread queue is paused on a shard: each has its own, so that a claim needs no other's lock.
+func (t *Tx) pausedOn(ordinal int) []byte {
+	key := supplier.Key{Command: t.queue.command, Tenant: t.queue.tenant, State: supplier.Paused,
+		Shard: []byte(t.queues.router.Topology().Name(ordinal))}
+	t.key = key.AppendTo(t.key[:0])
+	return t.key
 }

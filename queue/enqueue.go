@@ -19,6 +19,7 @@ type Enqueue struct {
 	Key         []byte
 	ID          []byte
 	Webhook     []byte
+	Turn        uint32 // of a queue that is spread: which of its shards the first task is made for; the next are made for the next ones
 }
 
 // maxIDLen bounds a task's id.
@@ -43,6 +44,7 @@ type enqueuing struct {
 	location *location
 	pending  shard.List
 	delays   shard.ZSet
+	homes    []int    // of a queue that is spread, those of new tasks
 	firsts   [][]byte // with an idempotency key: for each payload the id of the task that has it, or nil
 }
 
@@ -70,6 +72,11 @@ func (t *Tx) Enqueue(e *Enqueue, payloads [][]byte, fn func(id []byte)) error {
 func (t *Tx) openForEnqueue(p *enqueuing, payloads [][]byte) (err error) {
 	if p.location, err = t.locate(p.Queue); err != nil {
 		return err
+	}
+	if t.queues.Spreads(t.db.Number()) {
+		if p.homes, err = t.queues.router.TaskHomes(p.Queue.Command, p.Queue.Tenant); err != nil {
+			return err
+		}
 	}
 	p.policy = t.policy()
 	for _, payload := range payloads {
@@ -132,7 +139,7 @@ func (t *Tx) firstOf(key []byte) ([]byte, error) {
 
 // enqueue makes the task of one payload; t.id is its id.
 func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
-	if err := t.makeID(p); err != nil {
+	if err := t.makeID(p, i); err != nil {
 		return err
 	}
 	t.json = t.appendTask(t.json[:0], p, payload)
@@ -171,13 +178,13 @@ func (t *Tx) putNew(p *enqueuing) error {
 	return t.ttl.SetNew(t.id, t.retainedUntil(p.policy))
 }
 
-// makeID makes t.id the id of a new task. Of an id with a KEY so little is random that it may be taken, so it is looked for.
-func (t *Tx) makeID(p *enqueuing) error {
+// makeID makes t.id the id of the i-th task. Of an id with a KEY so little is random that it may be taken, so it is looked for.
+func (t *Tx) makeID(p *enqueuing, i int) error {
 	if p.ID != nil {
 		t.id = append(t.id[:0], p.ID...)
 		return nil
 	}
-	for t.id = t.newID(p); p.Key != nil; t.id = t.newID(p) {
+	for t.id = t.newID(p, i); p.Key != nil; t.id = t.newID(p, i) {
 		if _, taken, err := t.tasks.Get(t.id); !taken || err != nil {
 			return err
 		}
@@ -185,18 +192,23 @@ func (t *Tx) makeID(p *enqueuing) error {
 	return nil
 }
 
-func (t *Tx) newID(p *enqueuing) []byte {
+// newID is an id for the i-th task.
+func (t *Tx) newID(p *enqueuing, i int) []byte {
 	var rnd [16]byte
-	for i := range 2 {
+	for half := range 2 {
 		for j, r := 0, t.queues.random.Uint64(); j < 8; j, r = j+1, r>>8 {
-			rnd[8*i+j] = byte(r)
+			rnd[8*half+j] = byte(r)
 		}
 	}
 	if p.Key != nil {
 		supplier.SetKeyPrefix(&rnd, p.Key)
 	}
 	supplier.SetTime(&rnd, t.db.Now())
-	return append(t.id[:0], supplier.NewID(p.location.shard, rnd)...)
+	home := p.location.shard
+	if len(p.homes) > 0 {
+		home = homeOf(p.homes, p.Turn, i)
+	}
+	return append(t.id[:0], supplier.NewID(home, rnd)...)
 }
 
 // appendTask appends the JSON of a new task.

@@ -34,14 +34,17 @@ type modelTask struct {
 	late        bool  // it was taken from worker since its lease had run out
 	ttl         int64 // end of its retention, in unix seconds
 	result      bool  // there is one
+	created     int64 // the time that its JSON has; 0: none
 }
 
 type modelList struct {
 	queue    string
 	priority int
+	home     int // of the tasks, where queues are spread
 }
 
 type machine struct {
+	spread  bool // the supplier is task
 	fs      *vfs.MemFS
 	clk     *clock.Manual
 	st      *shard.Store
@@ -65,31 +68,28 @@ const (
 type placer struct{ *supplier.Router }
 
 func (p placer) Place(db int, key []byte) (shard.Placement, error) {
-	switch route := p.Route(db, key); {
-	case route.Kind == supplier.Single:
-		return shard.Placement{Shard: route.Shard}, route.Err
-	case route.Type == supplier.PartitionZSet:
-		return shard.Placement{Partitioned: true, Kind: shard.KindZSet}, route.Err
-	default:
-		return shard.Placement{Partitioned: true, Kind: shard.KindHash}, route.Err
-	}
+	route := p.Route(db, key)
+	kinds := map[supplier.PartitionType]shard.Kind{supplier.PartitionHash: shard.KindHash, supplier.PartitionZSet: shard.KindZSet,
+		supplier.PartitionList: shard.KindList, supplier.PartitionSet: shard.KindSet}
+	return shard.Placement{Shard: route.Shard, Partitioned: route.Kind == supplier.Partitioned, Kind: kinds[route.Type]}, route.Err
 }
 
 func (p placer) PartitionedGroups(int) func([]byte) [][]byte { return nil }
 
 func (p placer) Partitioned(db int) [][]byte { return p.PartitionedKeys(db) }
 
-func newMachine(t *rapid.T) *machine {
+func newMachine(t *rapid.T, name string) *machine {
 	topology := supplier.Topology{Default: modelShards}
-	hash, err := supplier.NewRegistry().New("hash", supplier.Options{Topology: topology})
+	s, err := supplier.NewRegistry().New(name, supplier.Options{Topology: topology})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &machine{
-		fs: vfs.NewCrashableMem(), clk: clock.NewManual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
+		spread: name == "task",
+		fs:     vfs.NewCrashableMem(), clk: clock.NewManual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
 		random: rand.NewPCG(3, 4), tasks: map[string]*modelTask{}, pending: map[modelList][]string{},
 	}
-	if m.router, err = supplier.NewRouter(supplier.RouterConfig{Topology: topology, Supplier: hash}); err != nil {
+	if m.router, err = supplier.NewRouter(supplier.RouterConfig{Topology: topology, Supplier: s}); err != nil {
 		t.Fatal(err)
 	}
 	m.open(t)
@@ -169,10 +169,19 @@ func drawWorker(t *rapid.T) []byte {
 	return []byte(rapid.SampledFrom([]string{"v", "w"}).Draw(t, "worker"))
 }
 
+// listOf is the list that a task is pending in.
+func (m *machine) listOf(k *modelTask) modelList {
+	l := modelList{queue: k.queue, priority: k.priority}
+	if m.spread {
+		l.home = m.router.Home([]byte(k.id))
+	}
+	return l
+}
+
 // push adds a task to the model's list: it is the last to be claimed, or with next the first.
 func (m *machine) push(k *modelTask, next bool) {
 	k.status, k.at = statusPending, atPending
-	l := modelList{k.queue, k.priority}
+	l := m.listOf(k)
 	if next {
 		m.pending[l] = append([]string{k.id}, m.pending[l]...)
 	} else {
@@ -185,7 +194,7 @@ func (m *machine) leave(k *modelTask) {
 	if k.at != atPending {
 		return
 	}
-	l := modelList{k.queue, k.priority}
+	l := m.listOf(k)
 	for i, id := range slices.Backward(m.pending[l]) {
 		if id == k.id {
 			m.pending[l] = slices.Delete(slices.Clone(m.pending[l]), i, i+1)
@@ -242,20 +251,21 @@ func (m *machine) timers() {
 	}
 }
 
-func (m *machine) add(id string, name Name, priority int, attempts int64, due int64) {
+func (m *machine) add(id string, name Name, priority int, attempts int64, due int64) *modelTask {
 	k := &modelTask{id: id, queue: string(name.Command), priority: priority, maxAttempts: attempts}
 	m.tasks[id], m.ids = k, append(m.ids, id)
 	m.keep(k, true)
 	if due > m.clk.NowMs() {
 		k.status, k.at, k.due = statusPending, atDelayed, due
-		return
+		return k
 	}
 	m.push(k, false)
+	return k
 }
 
 func (m *machine) Enqueue(t *rapid.T) {
 	e := Enqueue{Queue: drawQueue(t), Priority: rapid.SampledFrom([]int{0, 5, 9}).Draw(t, "priority"),
-		MaxAttempts: rapid.Int64Range(1, 3).Draw(t, "attempts")}
+		MaxAttempts: rapid.Int64Range(1, 3).Draw(t, "attempts"), Turn: rapid.Uint32().Draw(t, "turn")}
 	if rapid.Bool().Draw(t, "delayed") {
 		e.VisibleMs = m.clk.NowMs() + rapid.Int64Range(0, 5000).Draw(t, "delay")
 	}
@@ -264,7 +274,9 @@ func (m *machine) Enqueue(t *rapid.T) {
 		e.ID = fmt.Appendf(nil, "task-%d", m.made)
 	}
 	m.change(t, false, func(shard.DB) error {
-		return m.tx.Enqueue(&e, [][]byte{[]byte("p")}, func(id []byte) { m.add(string(id), e.Queue, e.Priority, e.MaxAttempts, e.VisibleMs) })
+		return m.tx.Enqueue(&e, [][]byte{[]byte("p")}, func(id []byte) {
+			m.add(string(id), e.Queue, e.Priority, e.MaxAttempts, e.VisibleMs).created = m.clk.NowMs()
+		})
 	})
 }
 
@@ -312,14 +324,14 @@ func (m *machine) RawPush(t *rapid.T) {
 		}
 		return err
 	})
-	l := modelList{k.queue, k.priority}
+	l := m.listOf(k)
 	m.pending[l] = append(m.pending[l], k.id)
 }
 
 func (m *machine) Claim(t *rapid.T) {
 	c := Claim{Worker: drawWorker(t), Queues: []Name{drawQueue(t)}, Count: rapid.IntRange(1, 3).Draw(t, "count"),
-		LeaseMs: rapid.Int64Range(1, 4000).Draw(t, "lease")}
-	var got, want []string
+		LeaseMs: rapid.Int64Range(1, 4000).Draw(t, "lease"), Turn: rapid.Uint32().Draw(t, "turn")}
+	var got []string
 	m.change(t, false, func(shard.DB) error {
 		_, err := m.tx.Claim(&c, func(v *View) {
 			id, _ := v.doc.string(fieldID)
@@ -327,8 +339,22 @@ func (m *machine) Claim(t *rapid.T) {
 		})
 		return err
 	})
+	var want []string
+	if !m.spread {
+		want = m.claim(&c, 0)
+	}
+	for i := 0; m.spread && len(want) == 0 && i < modelShards; i++ {
+		want = m.claim(&c, (int(c.Turn)+i)%modelShards)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("claimed %v, want %v", got, want)
+	}
+}
+
+// claim is what a claim takes on one shard.
+func (m *machine) claim(c *Claim, home int) (want []string) {
 	for priority := supplier.MaxPriority; priority >= 0; priority-- {
-		l := modelList{string(c.Queues[0].Command), priority}
+		l := modelList{string(c.Queues[0].Command), priority, home}
 		for len(want) < c.Count && len(m.pending[l]) > 0 {
 			k := m.tasks[m.pending[l][0]]
 			m.pending[l] = m.pending[l][1:]
@@ -336,14 +362,14 @@ func (m *machine) Claim(t *rapid.T) {
 				continue
 			}
 			k.status, k.at, k.worker, k.until, k.late = statusInProgress, atInProgress, string(c.Worker), m.clk.NowMs()+c.LeaseMs, false
+			if age := m.clk.NowMs() - k.created; k.attempts > 0 || age >= retentionMs/2 {
+				m.keep(k, false)
+			}
 			k.attempts++
-			m.keep(k, false)
 			want = append(want, k.id)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Fatalf("claimed %v, want %v", got, want)
-	}
+	return want
 }
 
 // owned checks how a command of a worker on a task ended, and tells whether it should have had an effect.
@@ -570,21 +596,17 @@ func (m *machine) checkQueue(t *rapid.T, db shard.DB, queue string) error {
 		}
 	}
 	for priority := range supplier.MaxPriority + 1 {
-		list, err := db.List(fmt.Appendf(nil, "codeq:q:%s:pending:%d", queue, priority))
-		if err != nil {
-			return err
+		if !m.spread {
+			if err := m.checkPending(t, db, modelList{queue: queue, priority: priority}); err != nil {
+				return err
+			}
 		}
-		n, err := list.Len()
-		if err != nil {
-			return err
-		}
-		var ids []string
-		if err := list.Range(0, max(n-1, 0), func(id []byte) { ids = append(ids, string(id)) }); err != nil {
-			return err
-		}
-		slices.Reverse(ids)
-		if want := m.pending[modelList{queue, priority}]; !slices.Equal(ids, want) {
-			t.Fatalf("queue %s, pending %d: %v, want %v", queue, priority, ids, want)
+		for home := 0; m.spread && home < modelShards; home++ {
+			was := db.Narrow(home)
+			err := m.checkPending(t, db, modelList{queue, priority, home})
+			if db.NarrowTo(was); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -606,6 +628,27 @@ func (m *machine) checkCounts(t *rapid.T) error {
 		if n, err := c.len(); err != nil || n != int64(c.want) {
 			t.Fatalf("%d %s, %v, want %d", n, c.what, err, c.want)
 		}
+	}
+	return nil
+}
+
+// checkPending compares one list of pending tasks.
+func (m *machine) checkPending(t *rapid.T, db shard.DB, l modelList) error {
+	list, err := db.List(fmt.Appendf(nil, "codeq:q:%s:pending:%d", l.queue, l.priority))
+	if err != nil {
+		return err
+	}
+	n, err := list.Len()
+	if err != nil {
+		return err
+	}
+	var ids []string
+	if err := list.Range(0, max(n-1, 0), func(id []byte) { ids = append(ids, string(id)) }); err != nil {
+		return err
+	}
+	slices.Reverse(ids)
+	if want := m.pending[l]; !slices.Equal(ids, want) {
+		t.Fatalf("%+v: %v, want %v", l, ids, want)
 	}
 	return nil
 }
@@ -632,9 +675,14 @@ func (m *machine) checkTask(t *rapid.T, db shard.DB, k *modelTask) error {
 	return err
 }
 
-func TestModel(t *testing.T) {
+func TestModel(t *testing.T) { testModel(t, "hash") }
+
+// TestModelSpread is the model for queues that are spread over the shards: each shard has lists of its own, and a claim takes from one.
+func TestModelSpread(t *testing.T) { testModel(t, "task") }
+
+func testModel(t *testing.T, supplier string) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newMachine(t)
+		m := newMachine(t, supplier)
 		defer func() {
 			if err := m.st.Close(); err != nil {
 				t.Error(err)

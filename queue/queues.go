@@ -110,11 +110,37 @@ func (n Name) Validate() error {
 	return nil
 }
 
-// Shard is where the queue of the database is.
-func (q *Queues) Shard(db int, name Name) (int, error) {
+// Shards is where the queue of the database may have tasks.
+func (q *Queues) Shards(db int, name Name) (mask shard.Mask, err error) {
 	var room [128]byte
 	route := q.router.Route(db, inProgressKey(room[:0], name, nil))
-	return route.Shard, route.Err
+	if route.Kind == supplier.Single {
+		return shard.MaskOf(route.Shard), route.Err
+	}
+	for ordinal := range q.router.Topology().Count() {
+		mask.Add(ordinal)
+	}
+	return mask, nil
+}
+
+// Spreads tells whether the queues of the database are spread over the shards.
+func (q *Queues) Spreads(db int) bool { return q.router.Spreads(db) }
+
+// RandomTurn draws a turn for new tasks. In order, producers who enqueue in step would fill one shard with one kind of tasks.
+func (q *Queues) RandomTurn() uint32 { return uint32(q.random.Uint64()) }
+
+// NewHomes are the shards that the i-th and following of n new tasks of a spread queue are made for, at a turn; see Enqueue.Turn.
+func (q *Queues) NewHomes(db int, name Name, turn uint32, n int) (mask shard.Mask, err error) {
+	homes, err := q.router.TaskHomes(name.Command, name.Tenant)
+	for i := range min(n, len(homes)) {
+		mask.Add(homeOf(homes, turn, i))
+	}
+	return mask, err
+}
+
+// homeOf is the shard of the i-th of some new tasks.
+func homeOf(homes []int, turn uint32, i int) int {
+	return homes[(uint64(turn)+uint64(i))%uint64(len(homes))]
 }
 
 // Group is the key that those wait at who wait for something to claim in the queue.
@@ -186,7 +212,7 @@ type location struct {
 	command []byte // as the client gave it
 	tenant  []byte
 	base    []byte // of its keys, up to the colon before the state
-	shard   int
+	shard   int    // 0 where queues are spread
 
 	policies *Policies // that policy is of
 	policy   *Policy   // nil until it is asked for
@@ -223,16 +249,24 @@ func (t *Tx) locateIn(db int, name Name) error {
 	return nil
 }
 
-// place is the key of a place of the queue that t works on. It is valid until the next one is asked for.
+// place is the key of a place of the queue that t works on. It is valid until the next one is asked for, or where queues are spread
+// for good, since a partitioned collection needs its key for as long as it is used.
 func (t *Tx) place(state supplier.State) []byte {
+	const more = len("pending:0")
+	if t.queues.Spreads(t.db.Number()) {
+		return append(append(make([]byte, 0, len(t.queue.base)+more), t.queue.base...), state.String()...)
+	}
 	t.key = append(append(t.key[:0], t.queue.base...), state.String()...)
 	return t.key
 }
 
 // pending is the key of a pending list.
 func (t *Tx) pending(priority int) []byte {
-	t.key = append(t.place(supplier.Pending), ':', '0'+byte(priority))
-	return t.key
+	key := append(t.place(supplier.Pending), ':', '0'+byte(priority))
+	if !t.queues.Spreads(t.db.Number()) {
+		t.key = key
+	}
+	return key
 }
 
 func (t *Tx) lease(id []byte) []byte {

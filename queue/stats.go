@@ -34,26 +34,45 @@ func (t *Tx) Stats(name Name) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stats{
-		Command: string(bytes.ToLower(name.Command)), Tenant: string(name.Tenant), Complete: true,
-		Shards: []string{t.queues.router.Topology().Name(l.shard)},
+	s := &Stats{Command: string(bytes.ToLower(name.Command)), Tenant: string(name.Tenant), Complete: true}
+	if !t.queues.Spreads(t.db.Number()) {
+		s.Shards = []string{t.queues.router.Topology().Name(l.shard)}
+		return s, t.statsOf(s, l.shard)
 	}
-	if !t.db.Holds(l.shard) {
-		s.Complete = false
-		return s, nil
-	}
-	if s.Paused, err = t.paused(t.policy()); err != nil {
+	if s.Shards, err = t.queues.spreadOver(name); err != nil {
 		return nil, err
 	}
+	defer t.db.NarrowTo(t.db.Widen())
+	for ordinal := range t.queues.router.Topology().Count() {
+		t.db.Narrow(ordinal)
+		if err := t.statsOf(s, ordinal); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// statsOf adds what there is on a shard of the queue that t works on.
+func (t *Tx) statsOf(s *Stats, ordinal int) error {
+	if !t.db.Holds(ordinal) {
+		s.Complete = false
+		return nil
+	}
+	paused, err := t.paused(t.policy())
+	if err != nil {
+		return err
+	}
+	s.Paused = s.Paused || paused
+	l := &t.queue
 	own := l.base
 	defer func() { l.base = own }()
 	for _, form := range append([][]byte{own}, t.otherForms()...) {
 		l.base = form
 		if err := t.count(s); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // count adds what is under one form of the queue's keys. Keys of a wrong type count as empty.

@@ -8,6 +8,9 @@ import (
 	"codeq/supplier"
 )
 
+// noDatabase is the number of none: what holds for it holds for all databases that are not pinned.
+const noDatabase = -1
+
 // Track says what the keys of queues and tasks mean, see shard.Tracker. The keys of one queue, under one form, are a group that
 // its set of claimed tasks names.
 func (q *Queues) Track(key []byte) *shard.Tracking {
@@ -35,7 +38,11 @@ func (q *Queues) Track(key []byte) *shard.Tracking {
 		t.Agenda, t.Prompt = true, true
 	case supplier.InProgress:
 		t.AuditMs = auditMs
-	case supplier.Pending, supplier.DLQ, supplier.Paused, supplier.Rate:
+	case supplier.Paused:
+		if q.router.Spreads(noDatabase) {
+			k.Shard = nil // the queue that is paused there is the one without, see pausedOn
+		}
+	case supplier.Pending, supplier.DLQ, supplier.Rate:
 	}
 	k.State, k.Priority = supplier.InProgress, 0
 	t.Group = string(k.AppendTo(nil))
@@ -129,7 +136,7 @@ func (q *Queues) Due(db shard.DB, ordinal int, key []byte, limit int) (againMs i
 		more, err := t.moveDue(ordinal, key, limit)
 		return t.nowIf(more), err
 	case supplier.InProgress:
-		return t.audit(key, limit)
+		return t.audit(ordinal, key, limit)
 	case supplier.Pending, supplier.DLQ, supplier.Paused, supplier.Rate:
 	}
 	return 0, nil

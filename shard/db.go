@@ -204,7 +204,8 @@ func (d DB) Set(key, val []byte, expireAtMs int64) error {
 	return nil
 }
 
-// collection finds the object behind a collection's handle and checks its kind.
+// collection finds the object behind a collection's handle and checks its kind. The key of a partitioned one must not change as long
+// as the handle is used.
 func (d DB) collection(key []byte, kind Kind) (handle, error) {
 	p, s, o, err := d.place(key)
 	if err != nil {

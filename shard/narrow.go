@@ -26,6 +26,9 @@ func (tx *Tx) NarrowTo(was int) { tx.narrow = was }
 // Narrow is the transaction's, as are Widen and NarrowTo.
 func (d DB) Narrow(ordinal int) (was int) { return d.tx.Narrow(ordinal) }
 
+// Narrowed is the shard whose fragments alone are seen.
+func (d DB) Narrowed() (ordinal int, ok bool) { return d.tx.narrow - 1, d.tx.narrow > 0 }
+
 // Widen is the transaction's.
 func (d DB) Widen() (was int) { return d.tx.Widen() }
 

@@ -428,6 +428,9 @@ func (d DB) Mute(on bool) (was bool) { return d.tx.Mute(on) }
 // Holds tells whether the transaction holds the shard's lock.
 func (d DB) Holds(ordinal int) bool { return d.tx.locked.Has(ordinal) }
 
+// HoldsAll tells whether the transaction holds the locks of the shards.
+func (d DB) HoldsAll(shards Mask) bool { return d.tx.locked.Contains(shards) }
+
 // TryHold tells whether the transaction holds the shard's lock, after taking it if nobody has it.
 func (d DB) TryHold(ordinal int) bool {
 	tx := d.tx

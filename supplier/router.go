@@ -109,6 +109,7 @@ type Router struct {
 type answer struct {
 	queue string // command[:tenant]
 	shard int
+	homes []int // for new tasks, where the supplier spreads queues
 }
 
 // NewRouter checks everything that can be checked before the first key comes.
@@ -256,7 +257,16 @@ func (r *Router) Home(id []byte) int {
 // Command and tenant are such as Key.Validate accepts.
 func (r *Router) QueueShard(command, tenant []byte) (int, error) {
 	var room [maxCachedQueue]byte
-	return r.ask(appendQueue(room[:0], foldCommand(command), tenant))
+	a, err := r.ask(appendQueue(room[:0], foldCommand(command), tenant))
+	return a.shard, err
+}
+
+// TaskHomes lists the shards that new tasks of a spread queue are made for, in
+// turns. It is not to be changed.
+func (r *Router) TaskHomes(command, tenant []byte) ([]int, error) {
+	var room [maxCachedQueue]byte
+	a, err := r.ask(appendQueue(room[:0], foldCommand(command), tenant))
+	return a.homes, err
 }
 
 // QueueShards lists the shards on which a queue may have tasks.
@@ -285,8 +295,8 @@ func (r *Router) routeQueueKey(parts keyParts) Route {
 			return Route{Kind: Partitioned, Type: t}
 		}
 	}
-	shard, err := r.ask(parts.queue)
-	return Route{Shard: shard, Err: err}
+	a, err := r.ask(parts.queue)
+	return Route{Shard: a.shard, Err: err}
 }
 
 // partitionOf is what a place where tasks wait is partitioned as.
@@ -304,10 +314,10 @@ func partitionOf(state State) PartitionType {
 }
 
 // ask gives the supplier's answer for a queue, from the cache if it is there.
-func (r *Router) ask(queue []byte) (int, error) {
+func (r *Router) ask(queue []byte) (answer, error) {
 	cell := &r.cache[maphash.Bytes(r.seed, queue)%cacheCells]
 	if a := cell.Load(); a != nil && a.queue == string(queue) {
-		return a.shard, nil
+		return *a, nil
 	}
 	text := string(queue)
 	command, tenant := text, ""
@@ -317,16 +327,25 @@ func (r *Router) ask(queue []byte) (int, error) {
 	// A supplier answers from memory, so there is nothing to cancel.
 	name, err := r.supplier.CurrentShard(context.Background(), command, tenant)
 	if err != nil {
-		return 0, fmt.Errorf("the supplier failed for command %q, tenant %q: %w", command, tenant, err)
+		return answer{}, fmt.Errorf("the supplier failed for command %q, tenant %q: %w", command, tenant, err)
 	}
-	shard, ok := r.ordinals[name]
-	if !ok {
-		return r.topology.require("the supplier's answer", name)
+	a := answer{queue: text}
+	if a.shard, err = r.topology.require("the supplier's answer", name); err != nil {
+		return answer{}, err
+	}
+	if r.spreads {
+		a.homes, err = r.QueueShards(context.Background(), []byte(command), []byte(tenant))
+		if err == nil && len(a.homes) == 0 {
+			err = fmt.Errorf("the supplier named no shard for command %q, tenant %q", command, tenant)
+		}
+		if err != nil {
+			return answer{}, err
+		}
 	}
 	if len(text) <= maxCachedQueue {
-		cell.Store(&answer{queue: text, shard: shard})
+		cell.Store(&a)
 	}
-	return shard, nil
+	return a, nil
 }
 
 // hashed is the part of an ordinary key that is hashed.
