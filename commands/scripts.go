@@ -33,7 +33,7 @@ func scriptCommands() []Command {
 			Group: spec.Scripting, Since: "2.6.0", Complexity: running,
 			Summary: "Runs a Lua script.",
 			Flags:   flags, Keys: keys(spec.RW | spec.Access | spec.Update)},
-			Run: evalCommand, Scope: scopeOwn},
+			Run: evalCommand, Scope: scopeOwn, Turns: scriptTakesTurns},
 		{Command: spec.Command{Name: "eval_ro", Syntax: "EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: running,
 			Summary: "Runs a Lua script that may not write.",
@@ -43,7 +43,7 @@ func scriptCommands() []Command {
 			Group: spec.Scripting, Since: "2.6.0", Complexity: running,
 			Summary: "Runs a cached Lua script, by the SHA1 of its text.",
 			Flags:   flags, Keys: keys(spec.RW | spec.Access | spec.Update)},
-			Run: evalshaCommand, Scope: scopeOwn},
+			Run: evalshaCommand, Scope: scopeOwn, Turns: scriptTakesTurns},
 		{Command: spec.Command{Name: "evalsha_ro", Syntax: "EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: running,
 			Summary: "Runs a cached Lua script that may not write.",
@@ -280,10 +280,12 @@ func evalCommand(c *Call) error {
 	if err != nil {
 		return err
 	}
-	r := c.beginScript()
-	var raised bool
-	r.reply, raised, err = c.server.scripts.Eval(r.reply[:0], body, keys, args, r, c.Out.Proto())
-	return c.endScript(r, raised, err)
+	return c.runScript(keys, func() error {
+		r := c.beginScript()
+		var raised bool
+		r.reply, raised, err = c.server.scripts.Eval(r.reply[:0], body, keys, args, r, c.Out.Proto())
+		return c.endScript(r, raised, err)
+	})
 }
 
 // EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]
@@ -297,10 +299,12 @@ func evalshaCommand(c *Call) error {
 	if err != nil {
 		return err
 	}
-	r := c.beginScript()
-	var raised bool
-	r.reply, raised, err = c.server.scripts.EvalSHA(r.reply[:0], sha, keys, args, r, c.Out.Proto())
-	return c.endScript(r, raised, err)
+	return c.runScript(keys, func() error {
+		r := c.beginScript()
+		var raised bool
+		r.reply, raised, err = c.server.scripts.EvalSHA(r.reply[:0], sha, keys, args, r, c.Out.Proto())
+		return c.endScript(r, raised, err)
+	})
 }
 
 // SCRIPT DEBUG <YES | SYNC | NO>

@@ -51,6 +51,7 @@ type Config struct {
 	StaticTenants      map[string]string
 	DatabaseShards     map[int]string
 	KeyPatterns        []string
+	PerShardScripts    []string
 
 	// Queues.
 	Queues []QueueRule

@@ -299,6 +299,7 @@ func (k text) describe() string { return k.what }
 type list struct {
 	field func(*Config) *[]string
 	what  string
+	check func(item string) error // nil: any word
 }
 
 func (k list) clear(c *Config) { *k.field(c) = nil }
@@ -309,6 +310,10 @@ func (k list) add(c *Config, item string) error {
 		return fmt.Errorf("the item %q is empty or has a space in it", item)
 	case slices.Contains(*k.field(c), item):
 		return fmt.Errorf("the item %q stands there twice", item)
+	case k.check != nil:
+		if err := k.check(item); err != nil {
+			return err
+		}
 	}
 	*k.field(c) = append(*k.field(c), item)
 	return nil

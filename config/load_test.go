@@ -44,6 +44,7 @@ var samples = []struct{ name, value, shown string }{
 	{"static-tenants", "a=b=premium", "a=b=premium"},
 	{"database-shards", "11=bulk 3=premium", "3=premium 11=bulk"},
 	{"key-patterns", "bull:{queue}:*", "bull:{queue}:*"},
+	{"per-shard-scripts", "980950a9641a7ecfa6354647b5e08278d0805262", "980950a9641a7ecfa6354647b5e08278d0805262"},
 	{"queues", "Mail:vip lease=5s paused=yes;* attempts=2  backoff=linear", "mail:vip lease=5s paused=yes; *:* attempts=2 backoff=linear"},
 	{"lua-time-limit", "100", "100"},
 	{"eval-cache-size", "1mb", "1048576"},

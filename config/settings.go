@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -194,12 +196,14 @@ func shardSettings() []setting {
 			kind: integer{func(c *Config) *int { return &c.Shards }, 1, maxShards},
 			doc:  "Shards default-0, default-1 and so on, over which keys are hashed; a data folder keeps its number."},
 		{name: "named-shards", def: "",
-			kind: list{func(c *Config) *[]string { return &c.NamedShards }, "names"},
+			kind: list{func(c *Config) *[]string { return &c.NamedShards }, "names", nil},
 			doc:  "More shards, for the queues and databases that are put there; add new ones at the end."},
 		{name: "supplier", def: "hash",
-			kind: text{func(c *Config) *string { return &c.Supplier }, "hash, static, default, or one of your own", checkNotEmpty},
+			kind: text{func(c *Config) *string { return &c.Supplier }, "hash, task, static, default, or one of your own", checkNotEmpty},
 			doc: "What decides on which shard a queue is: hash of command and tenant, static mappings " +
-				"(the tenant's shard, else the command's, else the default shard), or default for all on one shard."},
+				"(the tenant's shard, else the command's, else the default shard), or default for all on one shard; " +
+				"task spreads every queue over all shards by its tasks' ids, so that one hot queue uses all of them. " +
+				"A data folder with tasks is not opened with a supplier that would look for them elsewhere."},
 		{name: "static-default-shard", section: "static", def: "",
 			kind: text{func(c *Config) *string { return &c.StaticDefaultShard }, "a shard's name, or empty for default-0", nil},
 			doc:  "Shard of the queues that no mapping names; for the suppliers static and default."},
@@ -213,7 +217,7 @@ func shardSettings() []setting {
 			kind: table[int]{func(c *Config) *map[int]string { return &c.DatabaseShards }, "database numbers to shards", parseDatabase},
 			doc:  "Databases that live whole on one shard, for clients that expect an address per shard."},
 		{name: "key-patterns", def: "bull:{queue}:* bq:{queue}:*",
-			kind: list{func(c *Config) *[]string { return &c.KeyPatterns }, "patterns such as bull:{queue}:*"},
+			kind: list{func(c *Config) *[]string { return &c.KeyPatterns }, "patterns such as bull:{queue}:*", nil},
 			doc: "Keys that are hashed by the part in braces, as if they had a hash tag, so that a queue's keys share a shard: " +
 				"those of BullMQ, bull and bee-queue, unless their prefix was changed; a data folder keeps its patterns."},
 	}
@@ -228,6 +232,10 @@ func scriptSettings() []setting {
 			kind: memory{func(c *Config) *int64 { return &c.EvalCacheSize }, 0, math.MaxInt64},
 			doc: "Memory for compiled scripts that came with EVAL, the least recently used of which are forgotten; " +
 				"those of SCRIPT LOAD are kept besides, until SCRIPT FLUSH."},
+		{name: "per-shard-scripts", def: "", mutable: true,
+			kind: list{func(c *Config) *[]string { return &c.PerShardScripts }, "SHA1s of scripts", checkSHA1},
+			doc: "Claim scripts that take any task of a queue and nothing else, besides codeQ's own: with the supplier task they run on one " +
+				"shard at a time, in turns, until one has something, rather than on all."},
 		{name: "loglevel", def: "notice", mutable: true,
 			kind: enum[LogLevel]{func(c *Config) *LogLevel { return &c.LogLevel },
 				[]LogLevel{LogDebug, LogVerbose, LogNotice, LogWarning}},
@@ -348,6 +356,13 @@ func checkAddr(addr string) error {
 func checkNotEmpty(s string) error {
 	if s == "" {
 		return errors.New("it is empty")
+	}
+	return nil
+}
+
+func checkSHA1(s string) error {
+	if raw, err := hex.DecodeString(s); err != nil || len(raw) != sha1.Size || s != strings.ToLower(s) {
+		return fmt.Errorf("%q is no SHA1 of 40 lower-case hexadecimal digits, as SCRIPT LOAD returns", s)
 	}
 	return nil
 }
