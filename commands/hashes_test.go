@@ -47,7 +47,9 @@ func (p twinPlacer) Partitioned(int) [][]byte {
 	return [][]byte{[]byte("part:h"), []byte("part:s"), []byte("part:s2"), []byte("part:z")}
 }
 
-func (p twinPlacer) PartitionedGroups(int) func([]byte) [][]byte { return nil }
+func (p twinPlacer) PartitionsGroups(int) bool { return false }
+
+func (p twinPlacer) GroupKeys([]byte) [][]byte { return nil }
 
 func (p twinPlacer) Home(element []byte) int {
 	h := fnv.New32a()

@@ -34,7 +34,9 @@ func (byHash) Place(_ int, key []byte) (shard.Placement, error) {
 
 func (byHash) Partitioned(int) [][]byte { return nil }
 
-func (byHash) PartitionedGroups(int) func([]byte) [][]byte { return nil }
+func (byHash) PartitionsGroups(int) bool { return false }
+
+func (byHash) GroupKeys([]byte) [][]byte { return nil }
 
 func (byHash) Home(element []byte) int {
 	n := 0

@@ -29,15 +29,25 @@ func namedTopology() supplier.Topology {
 // startNamed is a server with all commands and the static supplier: GENERATE_MASTER is on premium, the tenant acme on bulk.
 func startNamed(t *testing.T, fs vfs.FS) *testServer {
 	t.Helper()
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	now := clock.NewManual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	topology := namedTopology()
-	static, err := supplier.NewRegistry().New("static", supplier.Options{Topology: topology, DefaultShard: "default-1",
+	s, err := openRouted(t, fs, "static", supplier.Options{Topology: namedTopology(), DefaultShard: "default-1",
 		Commands: map[string]string{"GENERATE_MASTER": "premium"}, Tenants: map[string]string{"acme": "bulk"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	router, err := supplier.NewRouter(supplier.RouterConfig{Topology: topology, Supplier: static})
+	return s
+}
+
+// openRouted is a server with all commands and a supplier; the error is that of opening the store.
+func openRouted(t testing.TB, fs vfs.FS, name string, options supplier.Options) (*testServer, error) {
+	t.Helper()
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	now := clock.NewManual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	topology := options.Topology
+	chosen, err := supplier.NewRegistry().New(name, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	router, err := supplier.NewRouter(supplier.RouterConfig{Topology: topology, Supplier: chosen})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,12 +55,13 @@ func startNamed(t *testing.T, fs vfs.FS) *testServer {
 	queues := NewQueues(router, settings, quiet)
 	store, err := shard.Open(shard.Options{
 		Dir: "data", FS: fs, Names: topology.Names(), DefaultShards: topology.Default, Databases: 16, Placer: Placer(router), Tracker: queues,
-		Clock: now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: 1 << 20, BlockCache: 8 << 20,
+		Placement: fmt.Sprint(name, options.DefaultShard, options.Commands, options.Tenants),
+		Clock:     now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: 1 << 20, BlockCache: 8 << 20,
 		MemtableBytes: 256 << 10, LogSegment: 1 << 20, LogMax: 8 << 20, ExpireInterval: 100,
 		Random: rand.NewPCG(1, 2), Fatal: func(error) {}, // whoever closes a store that has failed is told
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	s, err := New(Options{
 		Store: store, Router: router, Queues: queues, Config: settings,
@@ -67,7 +78,7 @@ func startNamed(t *testing.T, fs vfs.FS) *testServer {
 		}
 	})
 	t.Cleanup(ts.stop)
-	return ts
+	return ts, nil
 }
 
 // namedIDs are ids at home on each of the shards, two for every one: made by the server, and hashed ones for the default group.

@@ -27,7 +27,11 @@ func (w *wired) expectTask(id string) {
 
 // TestClaimWaits: whatever makes a task ready serves those who wait, first come first served.
 func TestClaimWaits(t *testing.T) {
-	s := startQueues(t)
+	t.Run("hash", func(t *testing.T) { testClaimWaits(t, startQueues(t)) })
+	t.Run("task", func(t *testing.T) { testClaimWaits(t, startSpread(t, 4)) })
+}
+
+func testClaimWaits(t *testing.T, s *testServer) {
 	dial := s.listen()
 	c := s.client()
 	c.send("q.enqueue mail p id dead maxattempts 1", "q.claim w commands 1 mail", "q.nack w dead")

@@ -86,9 +86,6 @@ func claimCommand(c *Call) error {
 	if err := call.Validate(); err != nil {
 		return err
 	}
-	if c.server.queues.Spreads(c.db) {
-		call.Turn = c.server.store.Turn(c.db, []byte(call.Queues[0].String()))
-	}
 	if c.tx == nil {
 		return call.inTurns(c)
 	}
@@ -100,7 +97,7 @@ func claimsInTurns(ss *session, _ [][]byte) bool { return ss.server.queues.Sprea
 
 // inTurns claims on one shard after the other, and waits with the locks of all.
 func (call *claimCall) inTurns(c *Call) error {
-	served, err := c.inTurns(call.Turn, func() (bool, error) { return call.claim(c.session, c.Out, c.DB()) })
+	served, err := c.inTurns([]byte(call.Queues[0].String()), func() (bool, error) { return call.claim(c.session, c.Out, c.DB()) })
 	switch {
 	case err != nil || served:
 		return err
@@ -114,6 +111,9 @@ func (call *claimCall) inTurns(c *Call) error {
 
 // claimOrWait takes what there is, or else waits if it may.
 func (call *claimCall) claimOrWait(c *Call) error {
+	if c.server.queues.Spreads(c.db) {
+		call.Turn = c.server.queues.RandomTurn()
+	}
 	served, err := call.claim(c.session, c.Out, c.DB())
 	switch {
 	case err != nil || served:

@@ -99,13 +99,11 @@ func partitionKind(t supplier.PartitionType) shard.Kind {
 // Partitioned lists the keys that are spread over the shards.
 func (p placer) Partitioned(db int) [][]byte { return p.router.PartitionedKeys(db) }
 
-// PartitionedGroups lists the spread keys of queues, of which a group is one.
-func (p placer) PartitionedGroups(db int) func(group []byte) [][]byte {
-	if !p.router.Spreads(db) {
-		return nil
-	}
-	return func(group []byte) [][]byte { return p.router.PartitionedQueueKeys(db, group) }
-}
+// PartitionsGroups tells whether queues, which are the groups, are spread over the shards.
+func (p placer) PartitionsGroups(db int) bool { return p.router.Spreads(db) }
+
+// GroupKeys lists the keys of a queue that hold its tasks.
+func (p placer) GroupKeys(group []byte) [][]byte { return supplier.TaskKeys(group) }
 
 // Home is the shard of an element of a partitioned key.
 func (p placer) Home(element []byte) int { return p.router.Home(element) }

@@ -52,7 +52,7 @@ func (c *Call) runScript(keys [][]byte, run func() error) error {
 		return run()
 	}
 	mark := c.Out.Len()
-	_, err := c.inTurns(c.server.store.Turn(c.db, keys[0]), func() (found bool, err error) {
+	_, err := c.inTurns(keys[0], func() (found bool, err error) {
 		err = run()
 		return !isNothing(c.Out.Bytes()[mark:]), err
 	})

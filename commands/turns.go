@@ -10,9 +10,10 @@ import (
 // shard, with its lock alone, and from the next one if that has nothing. Every try is a transaction, which sees the fragments of
 // its shard only; each call begins with another shard than the one before, so that all get their turn.
 
-// inTurns runs fn on one shard after the other, beginning with the one whose turn it is, until it has found something.
-func (c *Call) inTurns(turn uint32, fn func() (found bool, err error)) (found bool, err error) {
-	mark, shards := c.Out.Len(), c.server.store.Shards()
+// inTurns runs fn on one shard after the other, beginning with the one whose turn it is at the key, until it has found something.
+func (c *Call) inTurns(key []byte, fn func() (found bool, err error)) (found bool, err error) {
+	store := c.server.store
+	mark, shards, turn := c.Out.Len(), store.Shards(), store.Turn(c.db, key)
 	for i := range shards {
 		ordinal := int((uint64(turn) + uint64(i)) % uint64(shards))
 		c.Out.Truncate(mark)
@@ -20,8 +21,14 @@ func (c *Call) inTurns(turn uint32, fn func() (found bool, err error)) (found bo
 			c.tx.Narrow(ordinal)
 			return fn()
 		})
-		if found || err != nil {
-			return found, err
+		switch {
+		case err != nil:
+			return false, err
+		case found:
+			if i > 0 {
+				store.TurnTaken(c.db, key, ordinal)
+			}
+			return true, nil
 		}
 	}
 	return false, nil

@@ -74,7 +74,9 @@ func (p placer) Place(db int, key []byte) (shard.Placement, error) {
 	return shard.Placement{Shard: route.Shard, Partitioned: route.Kind == supplier.Partitioned, Kind: kinds[route.Type]}, route.Err
 }
 
-func (p placer) PartitionedGroups(int) func([]byte) [][]byte { return nil }
+func (p placer) PartitionsGroups(db int) bool { return p.Spreads(db) }
+
+func (p placer) GroupKeys(group []byte) [][]byte { return supplier.TaskKeys(group) }
 
 func (p placer) Partitioned(db int) [][]byte { return p.PartitionedKeys(db) }
 

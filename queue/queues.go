@@ -126,7 +126,8 @@ func (q *Queues) Shards(db int, name Name) (mask shard.Mask, err error) {
 // Spreads tells whether the queues of the database are spread over the shards.
 func (q *Queues) Spreads(db int) bool { return q.router.Spreads(db) }
 
-// RandomTurn draws a turn for new tasks. In order, producers who enqueue in step would fill one shard with one kind of tasks.
+// RandomTurn draws a turn. For new tasks that is better than one after the other: producers who enqueue in step would fill one shard with
+// one kind of tasks.
 func (q *Queues) RandomTurn() uint32 { return uint32(q.random.Uint64()) }
 
 // NewHomes are the shards that the i-th and following of n new tasks of a spread queue are made for, at a turn; see Enqueue.Turn.

@@ -26,9 +26,10 @@ import (
 
 // formatVersion is the version of the layout on disk as a whole. A change of it needs an ADR and a migration
 // or a refusal that says what to do. Version 2: ADR 0010. Version 3: ADRs 0012 and 0013; a directory of version 2 is one of
-// version 3 that has no strings in chunks yet and was made without key patterns, so it becomes one by the first start.
+// version 3 that has no strings in chunks yet and was made without key patterns, so it becomes one by the first start. Version 4: ADR 0016;
+// groups of keys are whole in a directory of version 3, and how they were placed is not known.
 const (
-	formatVersion = 3
+	formatVersion = 4
 	oldestFormat  = 2
 )
 
@@ -40,6 +41,8 @@ type format struct {
 	Names         []string `json:"names"`
 	Created       int      `json:"created"` // the first so many shards have been created, and if any, the log
 	KeyPatterns   []string `json:"key_patterns"`
+	Placement     string   `json:"placement"` // see checkPlacement
+	Partitioned   bool     `json:"partitioned"`
 }
 
 type identity struct {
@@ -52,7 +55,8 @@ type identity struct {
 
 // openFormat reads DIR/FORMAT and holds it against the options, or writes it.
 func (st *Store) openFormat() (format, error) {
-	want := format{Version: formatVersion, DefaultShards: st.opts.DefaultShards, Names: st.opts.Names, KeyPatterns: st.opts.KeyPatterns}
+	want := format{Version: formatVersion, DefaultShards: st.opts.DefaultShards, Names: st.opts.Names, KeyPatterns: st.opts.KeyPatterns,
+		Placement: st.opts.Placement, Partitioned: st.placer.PartitionsGroups(noDatabase)}
 	f, err := st.fs.Open(st.path("FORMAT"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return st.createFormat(want)

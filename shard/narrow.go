@@ -58,5 +58,10 @@ func (r *rotors) at(db int, key []byte) int { return int(r.cell(db, key).Load())
 
 func (r *rotors) set(db int, key []byte, turn int) { r.cell(db, key).Store(uint32(turn)) }
 
-// Turn counts the turns that are taken at a key, for those who go round the shards with no list to do so.
+// Turn is the shard, modulo their number, whose turn it is at a key, for those who go round the shards with no list to do so. The
+// next one who asks gets the next shard, so that those who come together do not wait for one lock.
 func (st *Store) Turn(db int, key []byte) uint32 { return st.rotors.cell(db, key).Add(1) - 1 }
+
+// TurnTaken says which shard was come to, so that the one behind it is next: otherwise one that stands behind empty ones would have
+// their turns besides its own.
+func (st *Store) TurnTaken(db int, key []byte, ordinal int) { st.rotors.set(db, key, ordinal+1) }

@@ -34,9 +34,10 @@ type Placer interface {
 	Place(db int, key []byte) (Placement, error)
 	// Partitioned lists the keys of the database that are placed in fragments, without those of groups.
 	Partitioned(db int) [][]byte
-	// PartitionedGroups is a function that lists those keys of a group, see Tracking, that are placed in fragments. It is nil if no
-	// group has any.
-	PartitionedGroups(db int) func(group []byte) [][]byte
+	// PartitionsGroups tells whether keys of groups, see Tracking, are placed in fragments.
+	PartitionsGroups(db int) bool
+	// GroupKeys lists those keys of a group that hold what it is for: as a rule they are placed alike.
+	GroupKeys(group []byte) [][]byte
 	Home(element []byte) int
 }
 
@@ -59,6 +60,7 @@ type Options struct {
 	Databases      int
 	KeyPatterns    []string // by which Placer goes, as text; a directory keeps those that it was made with
 	Placer         Placer
+	Placement      string  // by what Placer goes for groups of keys, as text; a directory is not opened with one under which it would look elsewhere for them
 	Tracker        Tracker // nil: no key is tracked
 	Clock          clock.Clock
 	Logger         *slog.Logger
@@ -157,6 +159,9 @@ func Open(opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	if err := st.openLog(f.Created == 0); err != nil {
+		return nil, err
+	}
+	if err := st.checkPlacement(&f); err != nil {
 		return nil, err
 	}
 	if err := st.created(f); err != nil {

@@ -33,7 +33,9 @@ func (p testPlacer) Partitioned(int) [][]byte {
 	return [][]byte{[]byte("part:h"), []byte("part:s"), []byte("part:z"), []byte("part:l")}
 }
 
-func (p testPlacer) PartitionedGroups(int) func([]byte) [][]byte { return nil }
+func (p testPlacer) PartitionsGroups(int) bool { return false }
+
+func (p testPlacer) GroupKeys([]byte) [][]byte { return nil }
 
 func (p testPlacer) Home(element []byte) int {
 	h := fnv.New32a()

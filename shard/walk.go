@@ -174,8 +174,8 @@ func (d DB) sum(of func(keyspace) int64) (n int64, err error) {
 
 // eachPartitionedGroup calls fn for the keys of groups that are partitioned, whether there is anything at them or not.
 func (d DB) eachPartitionedGroup(fn func(key []byte) error) error {
-	keys := d.tx.store.placer.PartitionedGroups(d.n)
-	if keys == nil {
+	placer := d.tx.store.placer
+	if !placer.PartitionsGroups(d.n) {
 		return nil
 	}
 	groups := make(map[string]struct{})
@@ -185,7 +185,7 @@ func (d DB) eachPartitionedGroup(fn func(key []byte) error) error {
 		}
 	}
 	for group := range groups {
-		for _, key := range keys([]byte(group)) {
+		for _, key := range placer.GroupKeys([]byte(group)) {
 			if err := fn(key); err != nil {
 				return err
 			}

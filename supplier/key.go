@@ -91,6 +91,24 @@ func ParseKey(key []byte) (k Key, ok bool) {
 	return k, true
 }
 
+// TaskKeys lists the keys of a queue that hold its tasks, in the form of the
+// one given; none for a key of no queue.
+func TaskKeys(key []byte) (keys [][]byte) {
+	k, ok := ParseKey(key)
+	if !ok {
+		return nil
+	}
+	k.State = Pending
+	for k.Priority = range MaxPriority + 1 {
+		keys = append(keys, k.AppendTo(nil))
+	}
+	k.Priority = 0
+	for _, k.State = range []State{InProgress, Delayed, DLQ} {
+		keys = append(keys, k.AppendTo(nil))
+	}
+	return keys
+}
+
 // AppendTo appends the key to dst. Only a Key that Validate accepts is read
 // back as the same one.
 func (k Key) AppendTo(dst []byte) []byte {

@@ -226,24 +226,6 @@ func (r *Router) PartitionedKeys(db int) [][]byte {
 // their tasks' ids.
 func (r *Router) Spreads(db int) bool { return r.spreads && !r.pinned(db) }
 
-// PartitionedQueueKeys lists those of a queue's keys, in the form of the one
-// given, whose Route is Partitioned.
-func (r *Router) PartitionedQueueKeys(db int, key []byte) (keys [][]byte) {
-	k, ok := ParseKey(key)
-	if !ok || r.Route(db, key).Kind != Partitioned {
-		return nil
-	}
-	k.State = Pending
-	for k.Priority = range MaxPriority + 1 {
-		keys = append(keys, k.AppendTo(nil))
-	}
-	k.Priority = 0
-	for _, k.State = range []State{InProgress, Delayed, DLQ} {
-		keys = append(keys, k.AppendTo(nil))
-	}
-	return keys
-}
-
 // Home is the shard of a task's own rows. An id that carries the ordinal of a
 // shard is at home there, also on a named shard, so that the whole life
 // of a task stays on its queue's shard; any other id is hashed over the default

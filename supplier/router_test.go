@@ -195,16 +195,14 @@ func TestRouteSpread(t *testing.T) {
 		t.Errorf("spread are 0: %v, 3: %v; want the first only, since the other is pinned", r.Spreads(0), r.Spreads(3))
 	}
 	var got []string
-	for _, key := range r.PartitionedQueueKeys(0, []byte("codeq:q:c:t:inprog")) {
+	for _, key := range TaskKeys([]byte("codeq:q:c:t:inprog")) {
 		got = append(got, string(key))
 	}
 	if len(got) != 13 || got[9] != "codeq:q:c:t:pending:9" || got[12] != "codeq:q:c:t:dlq" {
 		t.Errorf("the keys of a queue are %q", got)
 	}
-	for db, key := range map[int]string{0: "codeq:q:c:s:bulk:inprog", 3: "codeq:q:c:inprog"} {
-		if got := r.PartitionedQueueKeys(db, []byte(key)); got != nil {
-			t.Errorf("database %d, %s: the partitioned keys are %q, want none", db, key, got)
-		}
+	if got := TaskKeys([]byte("codeq:tasks")); got != nil {
+		t.Errorf("codeq:tasks is no queue's, and has %q", got)
 	}
 	shards, err := r.QueueShards(context.Background(), []byte("c"), nil)
 	if err != nil || !slices.Equal(shards, []int{0, 1, 2, 3}) {

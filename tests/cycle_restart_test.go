@@ -72,7 +72,7 @@ func TestCodeqCycleRestart(t *testing.T) {
 	for _, policy := range policies {
 		targets = append(targets, codeqTarget(4, "hash", policy))
 	}
-	targets = append(targets, codeqTarget(16, "static", "everysec"))
+	targets = append(targets, codeqTarget(16, "static", "everysec"), codeqTarget(4, "task", "everysec"))
 	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
 		ctx := testContext(t)
 		c := newCycle(ctx, t, peer.ForTest(t, opts), cycleTasks(opts), false, newGate())

@@ -344,7 +344,7 @@ func cycleTargets() []target {
 			}
 		}
 	}
-	return targets
+	return append(targets, codeqTarget(4, "task", "everysec"), codeqTarget(16, "task", "everysec"))
 }
 
 // cycleTasks is how many tasks a cycle has: the short form runs its full number on the reference and on the default

@@ -370,7 +370,7 @@ func TestKill9(t *testing.T) {
 		}
 		targets = append(targets, codeqTarget(4, "hash", policy))
 	}
-	targets = append(targets, codeqTarget(16, "hash", "everysec"))
+	targets = append(targets, codeqTarget(16, "hash", "everysec"), codeqTarget(4, "task", "everysec"))
 	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
 		rng := newRand(seed(t), 2)
 		err := kill9(testContext(t), t, peer.ForTest(t, opts), rng, pick(*roundsFlag, 3, 20))

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"codeq/config"
 	"codeq/supplier"
 )
@@ -23,4 +28,27 @@ func newRouter(c *config.Config) (*supplier.Router, error) {
 		Patterns:  c.KeyPatterns,
 		Databases: c.DatabaseShards,
 	})
+}
+
+// placement is what decides where queues are, as text: a data directory remembers it. Words that are the same mean the same.
+func placement(c *config.Config) string {
+	words := []string{"supplier " + c.Supplier}
+	if c.StaticDefaultShard != "" {
+		words = append(words, "static-default-shard "+c.StaticDefaultShard)
+	}
+	commands := make(map[string]string, len(c.StaticCommands))
+	for command, shard := range c.StaticCommands {
+		commands[strings.ToLower(command)] = shard
+	}
+	words = appendTable(words, "static-commands", commands)
+	words = appendTable(words, "static-tenants", c.StaticTenants)
+	words = appendTable(words, "database-shards", c.DatabaseShards)
+	return strings.Join(words, ", ")
+}
+
+func appendTable[K int | string](words []string, name string, table map[K]string) []string {
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		words = append(words, fmt.Sprintf("%s %v=%s", name, key, table[key]))
+	}
+	return words
 }

@@ -121,6 +121,7 @@ func (s *server) openStore() error {
 		Databases:      c.Databases,
 		KeyPatterns:    c.KeyPatterns,
 		Placer:         commands.Placer(s.router),
+		Placement:      placement(c),
 		Tracker:        s.queues,
 		Clock:          clock.System(),
 		Logger:         s.log,
