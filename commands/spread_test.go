@@ -146,6 +146,29 @@ func TestSpreadKeys(t *testing.T) {
 	c.want("+OK :0", "flushdb", "dbsize")
 }
 
+// TestSpreadBlockingPops: whoever waits for a spread list is served wherever an element came.
+func TestSpreadBlockingPops(t *testing.T) {
+	s := startSpread(t, 4)
+	c, dial := s.client(), s.listen()
+	for line, left := range map[string]string{
+		"brpop codeq:q:mail:pending:0 0":                 ":1 $36 " + idOn(1, 2),
+		"blmpop 0 1 codeq:q:mail:pending:0 left count 5": ":0 $-1",
+	} {
+		dial().send(line)
+		s.untilBlocked(1)
+		c.want(":2", "lpush codeq:q:mail:pending:0 "+idOn(1, 1)+" "+idOn(1, 2))
+		s.untilBlocked(0)
+		c.want(left, "llen codeq:q:mail:pending:0", "lindex codeq:q:mail:pending:0 0")
+		c.send("del codeq:q:mail:pending:0")
+	}
+	moved := dial()
+	moved.send("blmove codeq:q:mail:pending:0 codeq:q:mail:pending:1 right left 0")
+	s.untilBlocked(1)
+	c.want(":1", "lpush codeq:q:mail:pending:0 "+idOn(3, 7))
+	s.untilBlocked(0)
+	c.want("*1 $36 "+idOn(3, 7)+" *0", "lrange codeq:q:mail:pending:1 0 -1", "lrange codeq:q:mail:pending:0 0 -1")
+}
+
 // TestSpreadPause: a paused queue gives nothing on any shard; whoever waits is served when the last key of the pause goes.
 func TestSpreadPause(t *testing.T) {
 	s := startSpread(t, 4)

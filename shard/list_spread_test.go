@@ -223,6 +223,25 @@ func TestSpreadListRemovesEqual(t *testing.T) {
 	})
 }
 
+// TestWaitSpreadList: a waiter for a partitioned list is served with the lock of the shard where an element came.
+func TestWaitSpreadList(t *testing.T) {
+	st := openWaiting(t)
+	p := newPopper(t, st, "", "part:l").block()
+	val := keyOn(st, 2, "val")
+	tx := st.NewTx()
+	tx.Begin(MaskOf(2))
+	err := pushTo(tx.DB(0), "part:l", val)
+	if err == nil {
+		err = tx.Commit()
+	}
+	locked := tx.Locked()
+	tx.End()
+	if err != nil || locked != MaskOf(2) {
+		t.Fatalf("the commit held %v, %v; want the lock of shard 2 alone", locked, err)
+	}
+	p.wantServed("part:l=" + val)
+}
+
 // TestNarrow: a narrowed transaction sees one fragment and takes one lock, while elements go home.
 func TestNarrow(t *testing.T) {
 	st := openTest(t, testOptions(vfs.NewMem(), 4, clock.NewManual(testStart)))

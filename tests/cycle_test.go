@@ -374,7 +374,8 @@ func TestCodeqCycle(t *testing.T) {
 // TestCodeqCycleOldScript runs the cycle with the older claim script and without the scripts being cached: codeQ's
 // EVALSHA meets NOSCRIPT and goes on with EVAL.
 func TestCodeqCycleOldScript(t *testing.T) {
-	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
+	targets := append(plainTargets(), codeqTarget(4, "task", "everysec"))
+	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
 		ctx := testContext(t)
 		c := newCycle(ctx, t, peer.ForTest(t, opts), cycleTasks(opts)/5, true, nil)
 		if err := c.client.Redis().ScriptFlush(ctx).Err(); err != nil {

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"codeq/internal/codeqclient"
 	"codeq/internal/peer"
 )
 
@@ -91,6 +94,11 @@ func codeqTarget(shards int, supplier, policy string) target {
 			DefaultShard: shard(0),
 			Commands:     map[string]string{"RENDER": shard(1), "GENERATE_MASTER": shard(2)},
 			Tenants:      map[string]string{"acme": shard(3)},
+		}
+	}
+	if supplier == "task" {
+		for _, script := range []string{codeqclient.ClaimScript, codeqclient.OldClaimScript} {
+			opts.PerShardScripts = append(opts.PerShardScripts, redis.NewScript(script).Hash())
 		}
 	}
 	return target{fmt.Sprintf("codeq/shards=%d/%s/%s", shards, supplier, policy), opts}

@@ -150,6 +150,9 @@ func configYAML(opts Options) string {
 	if opts.AppendFsync != "" {
 		fmt.Fprintf(&b, "appendfsync: %s\n", strconv.Quote(opts.AppendFsync))
 	}
+	if len(opts.PerShardScripts) > 0 {
+		fmt.Fprintf(&b, "per-shard-scripts: [%s]\n", strings.Join(opts.PerShardScripts, ", "))
+	}
 	if opts.Static == nil {
 		return b.String()
 	}

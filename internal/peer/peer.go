@@ -52,10 +52,11 @@ type Options struct {
 	Addr string
 	// AppendFsync is always, everysec or no. Empty: for Redis no persistence at all, for codeq its default.
 	AppendFsync string
-	// Shards, Supplier and Static are codeq's; Redis ignores them.
-	Shards   int
-	Supplier string
-	Static   *Static
+	// Shards, Supplier, Static and PerShardScripts, by their SHA1s, are codeq's; Redis ignores them.
+	Shards          int
+	Supplier        string
+	Static          *Static
+	PerShardScripts []string
 	// Args are appended to the command line as they are.
 	Args []string
 }

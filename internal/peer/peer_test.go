@@ -103,10 +103,10 @@ func TestRefusedStart(t *testing.T) {
 }
 
 func TestConfigYAML(t *testing.T) {
-	got := configYAML(Options{Shards: 4, Supplier: "static", AppendFsync: "no", Static: &Static{
+	got := configYAML(Options{Shards: 4, Supplier: "static", AppendFsync: "no", PerShardScripts: []string{"a", "b"}, Static: &Static{
 		DefaultShard: "default-0", Commands: map[string]string{"b": "default-1", "a": "default-2"},
 	}})
-	want := "shards: 4\nsupplier: static\nappendfsync: \"no\"\nstatic:\n  default-shard: default-0\n" +
+	want := "shards: 4\nsupplier: static\nappendfsync: \"no\"\nper-shard-scripts: [a, b]\nstatic:\n  default-shard: default-0\n" +
 		"  commands:\n    \"a\": default-2\n    \"b\": default-1\n"
 	if got != want {
 		t.Errorf("configuration:\n%s\nwant:\n%s", got, want)
