@@ -202,8 +202,8 @@ func shardSettings() []setting {
 			kind: text{func(c *Config) *string { return &c.Supplier }, "hash, task, static, default, or one of your own", checkNotEmpty},
 			doc: "What decides on which shard a queue is: hash of command and tenant, static mappings " +
 				"(the tenant's shard, else the command's, else the default shard), or default for all on one shard; " +
-				"task spreads every queue over all shards by its tasks' ids, so that one hot queue uses all of them. " +
-				"A data folder with tasks is not opened with a supplier that would look for them elsewhere."},
+				"task spreads every queue over all shards by its tasks' ids, so that one hot queue uses all of them; " +
+				"a data folder with tasks is not opened with a supplier that would look for them elsewhere."},
 		{name: "static-default-shard", section: "static", def: "",
 			kind: text{func(c *Config) *string { return &c.StaticDefaultShard }, "a shard's name, or empty for default-0", nil},
 			doc:  "Shard of the queues that no mapping names; for the suppliers static and default."},
