@@ -201,8 +201,8 @@ func shardSettings() []setting {
 		{name: "supplier", def: "hash",
 			kind: text{func(c *Config) *string { return &c.Supplier }, "hash, task, static, default, or one of your own", checkNotEmpty},
 			doc: "What decides on which shard a queue is: hash of command and tenant, static mappings " +
-				"(the tenant's shard, else the command's, else the default shard), or default for all on one shard; " +
-				"task spreads every queue over all shards by its tasks' ids, so that one hot queue uses all of them; " +
+				"(the tenant's shard, else the command's, else the default shard), default for all on one shard, or " +
+				"task, which spreads every queue over all shards by its tasks' ids; " +
 				"a data folder with tasks is not opened with a supplier that would look for them elsewhere."},
 		{name: "static-default-shard", section: "static", def: "",
 			kind: text{func(c *Config) *string { return &c.StaticDefaultShard }, "a shard's name, or empty for default-0", nil},
