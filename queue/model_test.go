@@ -62,6 +62,7 @@ const (
 	modelShards  = 3
 	modelBackoff = 1000
 	retentionMs  = 24 * 3600 * 1000
+	rawRetention = 25 * 3600 // s
 )
 
 // placer is that of package commands, which this one may not import.
@@ -295,7 +296,7 @@ func (m *machine) RawEnqueue(t *rapid.T) {
 	m.change(t, true, func(db shard.DB) error {
 		_, err := m.tx.tasks.Set([]byte(id), []byte(json))
 		if err == nil {
-			_, err = m.tx.ttl.Set([]byte(id), float64(m.clk.NowMs()/1000+86400))
+			_, err = m.tx.ttl.Set([]byte(id), float64(m.clk.NowMs()/1000+rawRetention))
 		}
 		if err == nil && delay > 0 {
 			var delayed shard.ZSet
@@ -314,6 +315,7 @@ func (m *machine) RawEnqueue(t *rapid.T) {
 		due = 0
 	}
 	m.add(id, name, 0, 2, due)
+	m.tasks[id].ttl = m.clk.NowMs()/1000 + rawRetention
 }
 
 // RawPush puts a task into its pending list that may be elsewhere, or there already, as a client does that works in steps.
@@ -669,6 +671,9 @@ func (m *machine) checkTask(t *rapid.T, db shard.DB, k *modelTask) error {
 	}
 	if ttl, _, err := m.tx.ttl.Score([]byte(k.id)); err != nil || ttl != float64(k.ttl) {
 		t.Fatalf("%s is kept until %f, %v, want %+v", k.id, ttl, err, *k)
+	}
+	if until, _ := got.time(fieldLeaseUntil); k.status == statusInProgress && until != k.until/1000*1000 {
+		t.Fatalf("%s says that it is leased until %d, want %+v", k.id, until, *k)
 	}
 	at, leased, err := db.ExpireAt([]byte(leasePrefix + k.id))
 	if want := k.status == statusInProgress; leased != want || leased && at != k.until {
