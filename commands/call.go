@@ -84,6 +84,7 @@ type Call struct {
 	db      int       // the selected database
 	script  bool      // issued by a script
 	exec    bool      // carried out by EXEC
+	parsing arguments // what args returned last
 }
 
 // Server is the server that carries out the call.
@@ -107,5 +108,8 @@ func (c *Call) selectDB(n int) {
 // key is the first argument, which the arity guarantees.
 func (c *Call) key() []byte { return c.Args[1] }
 
-// args returns the arguments behind the first skip ones. The name is not among them.
-func (c *Call) args(skip int) *arguments { return &arguments{rest: c.Args[1+skip:]} }
+// args returns the arguments behind the first skip ones. The name is not among them. They are valid until args is called again.
+func (c *Call) args(skip int) *arguments {
+	c.parsing = arguments{rest: c.Args[1+skip:]}
+	return &c.parsing
+}

@@ -70,6 +70,8 @@ type state struct {
 	replyEnd   int // where the script\'s own reply has to end
 	keys, argv arguments
 	chunk      *lua.LFunction // the last text that was run; it has no upvalues, so that it can run again
+	// chunkHelpers are what chunk is given.
+	chunkHelpers []lua.LValue
 
 	killMu      sync.Mutex
 	late        bool // past the limit
@@ -290,10 +292,14 @@ func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller,
 	return st.finish(dst, err, string(s.sha[:]), proto)
 }
 
-// setArguments makes a table KEYS or ARGV.
+// setArguments makes a table KEYS or ARGV, unless it is that already.
 func (st *state) setArguments(name string, helper luaparse.Helper, t *lua.LTable) {
+	if st.helpers[helper] == t {
+		return
+	}
 	st.globals.RawSetString(name, t)
 	st.helpers[helper] = t
+	st.chunk = nil // it was given the table before
 }
 
 // runChunk runs a compiled text, which leaves so many results on the stack.
@@ -301,10 +307,14 @@ func (st *state) runChunk(proto *lua.FunctionProto, helpers []luaparse.Helper, r
 	L := st.L
 	if st.chunk == nil || st.chunk.Proto != proto || st.chunk.Env != L.Env {
 		st.chunk = L.NewFunctionFromProto(proto)
+		st.chunkHelpers = st.chunkHelpers[:0]
+		for _, h := range helpers {
+			st.chunkHelpers = append(st.chunkHelpers, st.helpers[h])
+		}
 	}
 	L.Push(st.chunk)
-	for _, h := range helpers {
-		L.Push(st.helpers[h])
+	for _, h := range st.chunkHelpers {
+		L.Push(h)
 	}
 	return L.PCall(len(helpers), results, nil)
 }
