@@ -57,8 +57,9 @@ type Config struct {
 	Queues []QueueRule
 
 	// Scripts.
-	LuaTimeLimit  time.Duration
-	EvalCacheSize int64
+	LuaTimeLimit   time.Duration
+	LuaMemoryLimit int64
+	EvalCacheSize  int64
 
 	// Monitoring.
 	SlowlogLogSlowerThan           time.Duration // negative: nothing

@@ -47,6 +47,7 @@ var samples = []struct{ name, value, shown string }{
 	{"per-shard-scripts", "980950a9641a7ecfa6354647b5e08278d0805262", "980950a9641a7ecfa6354647b5e08278d0805262"},
 	{"queues", "Mail:vip lease=5s paused=yes;* attempts=2  backoff=linear", "mail:vip lease=5s paused=yes; *:* attempts=2 backoff=linear"},
 	{"lua-time-limit", "100", "100"},
+	{"lua-memory-limit", "64mb", "67108864"},
 	{"eval-cache-size", "1mb", "1048576"},
 	{"slowlog-log-slower-than", "-1", "-1"},
 	{"slowlog-max-len", "7", "7"},

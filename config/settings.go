@@ -228,6 +228,10 @@ func scriptSettings() []setting {
 		{name: "lua-time-limit", alias: "busy-reply-threshold", def: "5000", mutable: true,
 			kind: duration{func(c *Config) *time.Duration { return &c.LuaTimeLimit }, time.Millisecond, 0, maxMilliseconds},
 			doc:  "Milliseconds after which a running script can be killed and others are answered BUSY; 0 is never."},
+		{name: "lua-memory-limit", def: "512mb", mutable: true,
+			kind: memory{func(c *Config) *int64 { return &c.LuaMemoryLimit }, 1 << 20, math.MaxInt64},
+			doc: "Memory, about, that the values of one running script may take: one that holds more is stopped and leaves nothing " +
+				"behind; with its garbage the process may take up to five times as much meanwhile."},
 		{name: "eval-cache-size", def: "16mb", mutable: true,
 			kind: memory{func(c *Config) *int64 { return &c.EvalCacheSize }, 0, math.MaxInt64},
 			doc: "Memory for compiled scripts that came with EVAL, the least recently used of which are forgotten; " +

@@ -25,7 +25,7 @@ func TestGet(t *testing.T) {
 		{[]string{"[^m]axclients"}, ""},
 		{[]string{"nothing", "save", "appendonly"}, "appendonly=yes save="},
 		{[]string{"max*", "max*memory*", "maxclients"}, "maxclients=10000 max-inline-size=65536 max-args=1048576 maxmemory=0 maxmemory-policy=noeviction maxmemory-clients=0"},
-		{[]string{"busy-reply-threshold", "lua-*"}, "lua-time-limit=5000 busy-reply-threshold=5000"},
+		{[]string{"busy-reply-threshold", "lua-*"}, "lua-time-limit=5000 busy-reply-threshold=5000 lua-memory-limit=536870912"},
 		{[]string{"appendfsync", "proto-max-bulk-len", "databases", "timeout"}, "timeout=0 proto-max-bulk-len=536870912 databases=16 appendfsync=everysec"},
 		{[]string{"bind", "port"}, "bind=127.0.0.1 port=6379"},
 		{[]string{"["}, ""},

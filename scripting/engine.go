@@ -1,19 +1,22 @@
 // Package scripting runs Lua scripts as Redis 7.0 does.
 //
 // It owns the script cache, the pool of gopher-lua states, the sandbox with its libraries, the conversion of replies in
-// both directions, every error text that a script or its caller can see, and the time limit with BUSY and SCRIPT KILL. It
+// both directions, every error text that a script or its caller can see, the time limit with BUSY and SCRIPT KILL, and the bound of
+// what a run holds. It
 // must not know commands, keys, shards or connections: a script's commands go out through Caller.
 //
 // Layout: engine.go is the API; cache.go keeps compiled scripts; shebang.go reads their first lines; functions.go has libraries of
 // functions, functions_state.go runs them; state.go is one pooled state and its run; sandbox.go builds the globals; operators.go and
 // describe.go make the virtual machine's operators and error texts those of Lua 5.1; reply.go converts replies; lib_*.go
 // are the libraries, all our own because gopher-lua's differ from Lua 5.1 and cannot be made read-only. A further
-// library is one lib_*.go file and one line in sandbox.go. output.go is the string that a library builds. luaparse is the parser.
+// library is one lib_*.go file and one line in sandbox.go. output.go is the string that a library builds. memory.go counts what a run
+// holds, protect.go is the protected call. luaparse is the parser.
 //
 // A library's tables are never handed to scripts: they see empty tables, facades, whose metatables read from the real one and
 // refuse writes. Library functions look through facades, so a script cannot tell.
 //
-// The package starts no goroutines: a script runs on its caller's. Several may run at once, each on its own state. Locks:
+// The package starts no goroutines: a script runs on its caller's, and what the runtime calls when garbage was collected only sets
+// flags. Several may run at once, each on its own state. Locks:
 // cache.mu guards the cache, Engine.poolMu the pool, the list of states and the change of the libraries, state.killMu one state's kill flag;
 // poolMu is taken before killMu, and cache.mu with neither.
 package scripting
@@ -57,6 +60,8 @@ type Options struct {
 	PoolSize int
 	// MaxStringBytes bounds a string that a script builds; the default is 512 MB, Redis' limit of a bulk string.
 	MaxStringBytes int
+	// MaxMemory bounds, about, what one run holds: its values and the buffers of its commands; the default is 512 MB.
+	MaxMemory func() int64
 	// MaxCoroutines bounds the coroutines that one run creates; the default is 10,000.
 	MaxCoroutines int
 	// TimeLimit is lua-time-limit: how long a script runs before others get BUSY. Zero or less means no limit.
@@ -73,6 +78,7 @@ const (
 	defaultPoolSize       = 16
 	defaultMaxStringBytes = 512 << 20
 	defaultMaxCoroutines  = 10_000
+	defaultMaxMemory      = 512 << 20
 	defaultEvalCacheBytes = 16 << 20
 )
 
@@ -128,6 +134,9 @@ func New(opts Options) *Engine {
 	if opts.MaxCoroutines <= 0 {
 		opts.MaxCoroutines = defaultMaxCoroutines
 	}
+	if opts.MaxMemory == nil {
+		opts.MaxMemory = func() int64 { return defaultMaxMemory }
+	}
 	if opts.TimeLimit == nil {
 		opts.TimeLimit = func() time.Duration { return 0 }
 	}
@@ -142,6 +151,7 @@ func New(opts Options) *Engine {
 	}
 	e := &Engine{opts: opts, cache: newCache(opts.EvalCacheBytes), states: map[*state]struct{}{}}
 	e.libraries.Store(new(Libraries))
+	e.watchCollector()
 	return e
 }
 

@@ -35,8 +35,9 @@ func (st *state) format(L *lua.LState) int {
 		}
 		var c conversion
 		c, i = parseConversion(L, text, i)
+		before := len(out)
 		out = st.convert(L, out, c, arg)
-		st.reserve(L, len(out))
+		st.grow(L, len(out), len(out)-before)
 	}
 	L.Push(lua.LString(out))
 	return 1

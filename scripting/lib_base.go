@@ -17,7 +17,7 @@ func (st *state) baseLibrary() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
 		"assert":         luaAssert,
 		"collectgarbage": collectGarbage,
-		"error":          luaError,
+		"error":          st.luaError,
 		"gcinfo":         func(L *lua.LState) int { L.Push(lua.LNumber(0)); return 1 },
 		"getmetatable":   st.getMetatable,
 		"ipairs": func(L *lua.LState) int {
@@ -74,11 +74,11 @@ func collectGarbage(L *lua.LState) int {
 	return 1
 }
 
-func luaError(L *lua.LState) int {
+func (st *state) luaError(L *lua.LState) int {
 	level := optInt(L, 2, 1)
 	v := L.Get(1)
 	if text, ok := toText(v); ok && level > 0 {
-		v = lua.LString(where(L, level) + text)
+		v = lua.LString(st.whereBelow(L, level) + text)
 	}
 	throw(L, v)
 	return 0
@@ -145,35 +145,6 @@ func (st *state) luaNext(L *lua.LState) int {
 	}
 	L.Push(v)
 	return 2
-}
-
-// enter and leave count library functions that call back into Lua and nest on the Go stack.
-func (st *state) enter(L *lua.LState) {
-	if st.nested >= maxNestedCalls {
-		raise(L, "C stack overflow")
-	}
-	st.nested++
-}
-
-func (st *state) leave() { st.nested-- }
-
-// protected calls the function below its arguments at the stack's top and answers what was raised, if anything was.
-// A run that must stop goes on unwinding.
-func (st *state) protected(L *lua.LState, nargs int) (raised lua.LValue, ok bool) {
-	nested := st.nested
-	st.enter(L)
-	err := L.PCall(nargs, lua.MultRet, nil)
-	st.nested = nested
-	if st.stopped {
-		throw(L, lua.LString(""))
-	}
-	if err == nil {
-		return nil, true
-	}
-	if api, isAPI := err.(*lua.ApiError); isAPI {
-		return st.errorValue(api), false
-	}
-	return lua.LString(err.Error()), false
 }
 
 // callable refuses what cannot be called the way a protected call reports it.
@@ -399,7 +370,7 @@ func (st *state) load(L *lua.LState) int {
 		if text == "" {
 			break
 		}
-		st.reserve(L, body.Len()+len(text))
+		st.grow(L, body.Len()+len(text), len(text))
 		body.WriteString(text)
 	}
 	return st.loadChunk(L, body.String(), name)
@@ -410,6 +381,7 @@ func (st *state) loadChunk(L *lua.LState, body, name string) int {
 	chunkname := chunkID(name)
 	st.sources[chunkname] = name
 	st.reserve(L, len(body))
+	st.admit(L, parseFactor*len(body))
 	if strings.HasPrefix(body, "\x1b") {
 		L.Push(lua.LNil)
 		L.Push(lua.LString("attempt to load chunk with wrong mode"))

@@ -37,6 +37,7 @@ func (j *jsonLibrary) decode(L *lua.LState) int {
 		argError(L, 1, "expected 1 argument")
 	}
 	d := jsonDecoder{st: j.st, L: L, config: &j.config, data: checkString(L, 1)}
+	d.st.release(0)
 	if len(d.data) >= 2 && (d.data[0] == 0 || d.data[1] == 0) {
 		raise(L, "JSON parser does not support UTF-16 or UTF-32")
 	}
@@ -318,6 +319,7 @@ func (d *jsonDecoder) object(slots int) lua.LValue {
 		return t
 	}
 	t = d.L.CreateTable(0, sizeHint)
+	mark := d.st.hold(t)
 	for {
 		d.expect(jsonString, "object key string")
 		key := d.text
@@ -328,6 +330,7 @@ func (d *jsonDecoder) object(slots int) lua.LValue {
 		d.next()
 		if d.kind == jsonObjectEnd {
 			d.depth--
+			d.st.release(mark)
 			return t
 		}
 		d.expect(jsonComma, "comma or object end")
@@ -344,11 +347,13 @@ func (d *jsonDecoder) array(slots int) lua.LValue {
 		return t
 	}
 	t = d.L.CreateTable(sizeHint, 0)
+	mark := d.st.hold(t)
 	for i := 1; ; i++ {
 		t.RawSetInt(i, d.value(slots+1))
 		d.next()
 		if d.kind == jsonArrayEnd {
 			d.depth--
+			d.st.release(mark)
 			return t
 		}
 		d.expect(jsonComma, "comma or array end")

@@ -182,9 +182,12 @@ func (st *state) msgpackUnpack(L *lua.LState, limit, offset int) int {
 	all := limit == 0 && offset == 0
 	d := msgpackDecoder{st: st, L: L, data: data[offset:]}
 	var values []lua.LValue
+	st.release(0)
 	for d.data != "" && (all || len(values) < limit) {
 		values = append(values, d.value(1+len(values)))
+		st.hold(values[len(values)-1])
 	}
+	st.release(0)
 	L.SetTop(0)
 	results := len(values)
 	if !all {
@@ -286,21 +289,27 @@ func (d *msgpackDecoder) coded(code byte, slots int) lua.LValue {
 func (d *msgpackDecoder) array(n, slots int) lua.LValue {
 	t := d.L.CreateTable(min(n, sizeHint), 0)
 	checkSlots(d.L, slots+1, 1, "in function mp_decode_to_lua_array")
+	mark := d.st.hold(t)
 	for i := 1; i <= n; i++ {
 		if v := d.value(slots + 2); v != lua.LNil {
 			t.RawSetInt(i, v)
 		}
 	}
+	d.st.release(mark)
 	return t
 }
 
 func (d *msgpackDecoder) pairs(n, slots int) lua.LValue {
 	t := d.L.CreateTable(0, min(n, sizeHint))
+	mark := d.st.hold(t)
 	for range n {
 		k := d.value(slots + 1)
+		d.st.hold(k)
 		v := d.value(slots + 2)
+		d.st.release(mark + 1)
 		checkKey(d.L, k)
 		t.RawSet(k, v)
 	}
+	d.st.release(mark)
 	return t
 }

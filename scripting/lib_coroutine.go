@@ -14,18 +14,14 @@ func (st *state) coroutineLibrary() map[string]lua.LGFunction {
 		st.L.Pop(1)
 		return module.RawGetString(name).(*lua.LFunction).GFunction
 	}
-	create, resume, running, status := native("create"), native("resume"), native("running"), native("status")
-	c := coroutines{st, create, resume}
+	c := coroutines{st, native("create"), native("resume")}
 	return map[string]lua.LGFunction{
 		"create":  c.create,
 		"resume":  c.resume,
-		"running": running,
-		"status": func(L *lua.LState) int {
-			checkThread(L, 1)
-			return status(L)
-		},
-		"wrap":  c.wrap,
-		"yield": c.yield,
+		"running": c.running,
+		"status":  c.status,
+		"wrap":    c.wrap,
+		"yield":   c.yield,
 	}
 }
 
@@ -65,6 +61,7 @@ func (c coroutines) resume(L *lua.LState) int {
 	}
 	c.st.enter(L)
 	n := c.nativeResume(L)
+	L.G.CurrentThread = c.st.visible(L) // the machine takes L itself
 	c.st.leave()
 	c.st.work(L, 1)
 	if first := L.GetTop() - n + 1; n == 2 && L.Get(first) == lua.LFalse {
@@ -75,22 +72,48 @@ func (c coroutines) resume(L *lua.LState) int {
 	return n
 }
 
+// unresumable tells why a thread cannot be resumed, if it can't.
 func (c coroutines) unresumable(L, thread *lua.LState) string {
-	switch {
-	case thread.Dead:
-		return "cannot resume dead coroutine"
-	case thread == L:
-		return "cannot resume running coroutine"
-	case thread == L.G.MainThread || L.Status(thread) == "normal":
-		return "cannot resume normal coroutine"
+	if status := c.statusOf(L, thread); status != "suspended" {
+		return "cannot resume " + status + " coroutine"
 	}
 	return ""
+}
+
+// statusOf is the status of a thread to the one that runs, L.
+func (c coroutines) statusOf(L, thread *lua.LState) string {
+	if thread.Dead {
+		return "dead"
+	}
+	status := "running"
+	for L = c.st.visible(L); L != nil; L = c.st.visible(L.Parent) {
+		if L == thread {
+			return status
+		}
+		status = "normal"
+	}
+	return "suspended"
+}
+
+func (c coroutines) status(L *lua.LState) int {
+	L.Push(lua.LString(c.statusOf(L, checkThread(L, 1))))
+	return 1
+}
+
+// running answers the coroutine that runs, nil in the main thread.
+func (c coroutines) running(L *lua.LState) int {
+	if L = c.st.visible(L); L == L.G.MainThread {
+		L.Push(lua.LNil)
+	} else {
+		L.Push(L)
+	}
+	return 1
 }
 
 func (c coroutines) wrap(L *lua.LState) int {
 	c.create(L)
 	thread := L.Get(-1).(*lua.LState)
-	L.Push(L.NewFunction(func(L *lua.LState) int {
+	resume := func(L *lua.LState) int {
 		L.Insert(thread, 1)
 		n := c.resume(L)
 		first := L.GetTop() - n + 1
@@ -102,7 +125,8 @@ func (c coroutines) wrap(L *lua.LState) int {
 			throw(L, v)
 		}
 		return n - 1
-	}))
+	}
+	L.Push(L.NewClosure(resume, thread)) // as an upvalue, for what a run holds is counted by what its values refer to
 	return 1
 }
 

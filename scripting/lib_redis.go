@@ -72,7 +72,8 @@ func (st *state) command(L *lua.LState, raises bool) int {
 	}
 	st.reply = reply
 	st.noteCall()
-	st.work(L, callSteps)
+	st.admit(L, len(reply))
+	st.work(L, callSteps+len(reply)/bytesPerStep)
 	v := st.parseReply(L, reply)
 	if raises && len(reply) > 0 && reply[0] == '-' {
 		throw(L, v)
@@ -94,6 +95,7 @@ func (st *state) collect(L *lua.LState) (message string, ok bool) {
 	for i := 1; i <= n; i++ {
 		switch v := L.Get(i).(type) {
 		case lua.LString:
+			st.admit(L, len(bytes)+len(v))
 			bytes = append(bytes, v...)
 		case lua.LNumber:
 			bytes = appendArgument(bytes, float64(v))

@@ -162,7 +162,7 @@ func (st *state) find(L *lua.LState, find bool) int {
 func (st *state) gmatch(L *lua.LState) int {
 	s, p := checkString(L, 1), checkString(L, 2)
 	at := 0
-	L.Push(L.NewFunction(func(L *lua.LState) int {
+	next := func(L *lua.LState) int {
 		m := &matcher{st: st, L: L, src: s, pat: p}
 		for i := at; i <= len(s); i++ {
 			m.level = 0
@@ -176,7 +176,8 @@ func (st *state) gmatch(L *lua.LState) int {
 		}
 		at = len(s) + 1
 		return 0
-	}))
+	}
+	L.Push(L.NewClosure(next, lua.LString(s))) // as an upvalue, so that it is counted with what the run holds
 	return 1
 }
 
@@ -224,7 +225,7 @@ func (st *state) gsub(L *lua.LState) int {
 
 // substitute writes what stands for one match.
 func (st *state) substitute(m *matcher, out *bytes.Buffer, replacement lua.LValue, s, e int) {
-	L := m.L
+	L, before := m.L, out.Len()
 	var v lua.LValue
 	switch r := replacement.(type) {
 	case *lua.LFunction:
@@ -238,7 +239,7 @@ func (st *state) substitute(m *matcher, out *bytes.Buffer, replacement lua.LValu
 	default:
 		text, _ := toText(replacement)
 		expand(m, out, text, s, e)
-		st.reserve(L, out.Len())
+		st.grow(L, out.Len(), out.Len()-before)
 		return
 	}
 	if lua.LVIsFalse(v) {
@@ -250,7 +251,7 @@ func (st *state) substitute(m *matcher, out *bytes.Buffer, replacement lua.LValu
 		raise(L, "invalid replacement value (a %s)", typeName(v))
 	}
 	out.WriteString(text)
-	st.reserve(L, out.Len())
+	st.grow(L, out.Len(), out.Len()-before)
 }
 
 // expand writes a replacement string, in which %1 stands for a capture.

@@ -42,7 +42,8 @@ func (st *state) tableConcat(L *lua.LState) int {
 		if !ok {
 			raise(L, "invalid value (%s) at index %d in table for 'concat'", typeName(v), i)
 		}
-		st.reserve(L, out.Len()+len(text)+len(separator))
+		added := len(text) + len(separator)
+		st.grow(L, out.Len()+added, 1+bytesPerStep+added) // an element is a step at least
 		out.WriteString(text)
 		if i < to {
 			out.WriteString(separator)

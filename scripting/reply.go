@@ -58,7 +58,7 @@ func (st *state) appendReply(dst []byte, v lua.LValue, name string, proto int) (
 	dst = st.appendValue(dst, v, proto, 0)
 	switch {
 	case st.stopped:
-		return appendError(dst[:mark], killedText+" script: "+name), true
+		return appendError(dst[:mark], st.stop.Error()+" script: "+name), true
 	case len(dst) > st.replyEnd:
 		return appendError(dst[:mark], "ERR the script's reply is too large"), true
 	}
@@ -202,6 +202,7 @@ type replyReader struct {
 }
 
 func (st *state) parseReply(L *lua.LState, reply []byte) lua.LValue {
+	st.release(0)
 	r := replyReader{st, L, reply}
 	return r.value()
 }
@@ -276,28 +277,37 @@ func (r *replyReader) array(n int) lua.LValue {
 		return lua.LFalse
 	}
 	t := r.L.CreateTable(n, 0)
+	mark := r.st.hold(t)
 	for i := 1; i <= n; i++ {
+		r.st.work(r.L, 1)
 		if v := r.value(); v != lua.LNil {
 			t.RawSetInt(i, v)
 		}
 	}
+	r.st.release(mark)
 	return t
 }
 
 func (r *replyReader) pairs(n int) *lua.LTable {
 	t := r.L.CreateTable(0, n)
+	mark := r.st.hold(t)
 	for range n {
+		r.st.work(r.L, 1)
 		k := r.value()
 		t.RawSet(k, r.value())
 	}
+	r.st.release(mark)
 	return t
 }
 
 func (r *replyReader) members(n int) *lua.LTable {
 	t := r.L.CreateTable(0, n)
+	mark := r.st.hold(t)
 	for range n {
+		r.st.work(r.L, 1)
 		t.RawSet(r.value(), lua.LTrue)
 	}
+	r.st.release(mark)
 	return t
 }
 

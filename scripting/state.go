@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
@@ -20,8 +21,6 @@ const (
 	registersStep      = 4096
 	coroutineCallDepth = 1024
 	coroutineRegisters = 256
-	// maxNestedCalls bounds library functions that call back into Lua, which nest on the Go stack.
-	maxNestedCalls = 199
 	// keepBytes bounds the buffers that an idle state keeps.
 	keepBytes = 64 << 10
 )
@@ -47,6 +46,9 @@ type state struct {
 	sources    map[string]string // the names of loaded chunks by how messages shorten them
 	functions  functionWorld
 	tainted    bool
+	protection
+	gauge
+	collected atomic.Bool // the garbage collector has been through since the last poll
 
 	// The run.
 	caller     Caller    // nil while a library becomes known
@@ -57,7 +59,6 @@ type state struct {
 	random     uint64
 	steps      uint64
 	started    time.Time
-	nested     int
 	coroutines int
 	stopped    bool
 	stop       error // why, once stopped
@@ -81,9 +82,7 @@ type state struct {
 }
 
 // errKilled stops a run that SCRIPT KILL has named.
-var errKilled = errors.New("killed")
-
-const killedText = "ERR Script killed by user with SCRIPT KILL..."
+const errKilled Error = "ERR Script killed by user with SCRIPT KILL..."
 
 // closed is what Done answers once a run must stop.
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
@@ -98,6 +97,7 @@ func newState(e *Engine) *state {
 	L.Options.RegistrySize = coroutineRegisters
 	st := &state{e: e, L: L, realTables: map[*lua.LTable]*lua.LTable{}, facades: map[*lua.LTable]*lua.LTable{},
 		sources: map[string]string{}}
+	st.hosts = map[*lua.LState]*lua.LState{}
 	st.buildSandbox()
 	L.SetContext(st)
 	return st
@@ -120,7 +120,7 @@ func (st *state) Value(any) any { return nil }
 // Done counts a step. It answers a closed channel once the run must stop, so that no pcall can hold it.
 func (st *state) Done() <-chan struct{} {
 	st.steps++
-	if st.steps&pollMask == 0 {
+	if st.steps&pollMask == 0 || st.collected.Load() {
 		st.poll()
 	}
 	if st.stopped {
@@ -133,7 +133,7 @@ func (st *state) Done() <-chan struct{} {
 func (st *state) work(L *lua.LState, n int) {
 	before := st.steps
 	st.steps += uint64(n)
-	if before/(pollMask+1) != st.steps/(pollMask+1) {
+	if before/(pollMask+1) != st.steps/(pollMask+1) || st.collected.Load() {
 		st.poll()
 	}
 	if st.stopped {
@@ -142,18 +142,27 @@ func (st *state) work(L *lua.LState, n int) {
 }
 
 // reserve refuses to build a string beyond the limit and accounts for the work of building it.
-func (st *state) reserve(L *lua.LState, size int) {
+func (st *state) reserve(L *lua.LState, size int) { st.grow(L, size, size) }
+
+// grow is reserve for a string that is built in parts, of which the last one has so many bytes.
+func (st *state) grow(L *lua.LState, size, added int) {
 	if size < 0 || size > st.e.opts.MaxStringBytes {
 		raise(L, "resulting string too large")
 	}
-	if size > 64 {
-		st.work(L, size/64)
+	if added > bytesPerStep {
+		st.coming = uint64(size)
+		st.work(L, added/bytesPerStep)
+		st.coming = 0
 	}
 }
 
-// poll looks at the clock and the kill flag.
+// poll looks at the memory, the clock and the kill flag.
 func (st *state) poll() {
+	st.collected.Store(false)
 	if st.stopped {
+		return
+	}
+	if st.checkMemory(); st.stopped {
 		return
 	}
 	limit := st.e.opts.TimeLimit()
@@ -248,7 +257,7 @@ func (st *state) begin(caller Caller) {
 	st.json.config = defaultJSON()
 	clear(st.sources)
 	st.steps, st.started = 0, time.Time{}
-	st.nested, st.coroutines = 0, 0
+	st.nested, st.coroutines, st.since, st.coming = 0, 0, 0, 0
 	st.stopped, st.stop = false, nil
 	st.loadLimit = 0
 }
@@ -329,7 +338,7 @@ func (st *state) finish(dst []byte, err error, name string, proto int) (reply []
 	}
 	// An error leaves frames, upvalues and registers in a shape that nobody vouches for.
 	st.tainted = true
-	if st.stop != nil && st.stop != errKilled {
+	if _, isReply := st.stop.(Error); st.stop != nil && !isReply {
 		return dst, false, st.stop
 	}
 	return st.appendFailure(dst, name, err), true, nil
@@ -410,8 +419,8 @@ func (st *state) appendFailure(dst []byte, name string, err error) []byte {
 		return appendError(dst, message)
 	}
 	source, line := st.raisedAt(api.StackTrace)
-	if st.stop == errKilled {
-		message = killedText
+	if reply, ok := st.stop.(Error); ok {
+		message = string(reply)
 	}
 	if source != "" {
 		message += " script: " + name + ", on " + source + ":" + line + "."

@@ -185,6 +185,7 @@ func (s *server) startNetwork() error {
 		Scripts: scripting.New(scripting.Options{
 			MaxStringBytes: int(c.ProtoMaxBulkLen),
 			TimeLimit:      func() time.Duration { return s.config.Current().LuaTimeLimit },
+			MaxMemory:      func() int64 { return s.config.Current().LuaMemoryLimit },
 			EvalCacheBytes: func() int64 { return s.config.Current().EvalCacheSize },
 			Now:            system.Now,
 			Logger:         s.log,

@@ -1,0 +1,92 @@
+package scripting
+
+import (
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// bombs are scripts that take memory without end.
+func bombs() []string {
+	return []string{
+		"local t = {} while true do t[#t + 1] = #t end",
+		"local t = {} while true do t[#t + 1] = {} end",
+		"local t = {} while true do t = {t} end",
+		"local t, n = {}, 0 while true do n = n + 1 t['k' .. n] = n end",
+		"local t, n = {}, 0 while true do n = n + 1 t[n .. 'k'] = 1 t[n .. 'k'] = nil end",
+		"local t, n = {}, 0 while true do n = n - 1 t[n] = n end",
+		"local t, n = {}, 0 while true do n = n + 0.5 t[n] = true end",
+		"local t = {} while true do local u = {} u[4194303] = 1 t[#t + 1] = u end",
+		"local t = {} while true do local u = {} u[4194303] = 1 u[4194303] = nil t[#t + 1] = u end",
+		"local t = {} while true do local u = {} table.insert(u, 4194303, 1) t[#t + 1] = u end",
+		"local t = {} while true do local u = {} rawset(u, 4194303, 1) t[#t + 1] = u end",
+		"local t = {} while true do t[#t + 1] = cmsgpack.unpack('\\129\\206\\0\\63\\255\\255\\1') end",
+		"local t = {} while true do t[#t + 1] = cmsgpack.unpack('\\220\\255\\255' .. ('\\129\\206\\0\\63\\255\\255\\1'):rep(65535)) end",
+		"local t = {} while true do local u = {} u.x = 1 t[#t + 1] = u end",
+		"local t = {} while true do t[#t + 1] = function() return t end end",
+		"local t = {} while true do local v = #t t[#t + 1] = function() v = v + 1 return v end end",
+		"local t = {} while true do t[#t + 1] = ('x'):rep(1e3) .. #t end",
+		"local t = {} while true do t[#t + 1] = ('x'):rep(3e6) .. #t end",
+		"local t, s = {}, 'x' while true do s = s .. s t[#t + 1] = s if #s > 1e6 then s = 'x' .. #t end end",
+		"local t = {} while true do t[#t + 1] = table.concat({('x'):rep(1e6), #t}) end",
+		"local t = {} while true do t[#t + 1] = ('%s%d'):format(('x'):rep(1e6), #t) end",
+		"local t = {} while true do t[#t + 1] = ('xy'):rep(1e6):gsub('x', 'z') end",
+		"local t = {} while true do t[#t + 1] = ('xy'):rep(1e6):upper() end",
+		"local t = {} while true do t[#t + 1] = redis.call('hgetall', 'h') end",
+		"local t = {} while true do t[#t + 1] = redis.call('echo', ('x'):rep(1e6)) end",
+		"local t, s = {}, '[' .. ('[],'):rep(1e5) .. '[]]' while true do t[#t + 1] = cjson.decode(s) end",
+		"return cjson.decode('[' .. ('[],'):rep(1e6) .. '[]]')",
+		"return cjson.decode('[' .. ('{},'):rep(1e6) .. '[]]')",
+		"return cmsgpack.unpack('\\221\\0\\152\\150\\128' .. ('\\144'):rep(1e6))",
+		"return cmsgpack.unpack('\\221\\0\\152\\150\\128' .. ('\\128'):rep(1e6))",
+		"local t = {} while true do t[#t + 1] = cjson.encode({('x'):rep(1e6), #t}) end",
+		"local t = {} while true do t[#t + 1] = cmsgpack.pack({('x'):rep(1e6), #t}) end",
+		"local t = {} while true do t[#t + 1] = struct.pack('c0', ('x'):rep(1e6)) end",
+		"local t = {} while true do t[#t + 1] = loadstring('return ' .. #t) end",
+		"return loadstring(('x = 1 '):rep(1e5))",
+		"return loadstring('return {' .. ('{},'):rep(1e5) .. '}')",
+		"local t = {} for i = 1, 4000 do t[i] = ('x'):rep(1e6) end redis.call('echo', unpack(t))",
+		"local s, t = ('x'):rep(1e6), {} for i = 1, 4000 do t[i] = s end redis.call('echo', unpack(t))",
+		"local t = {} while true do t[#t + 1] = coroutine.wrap(function() local a, b = {}, {} coroutine.yield() end) t[#t]() end",
+		"local t = {} while true do t[#t + 1] = coroutine.create(function() end) end",
+		"local t = {} while true do t[#t + 1] = (('x'):rep(1e6) .. #t):gmatch('.') end",
+		"local t = {} coroutine.wrap(function() while true do t[#t + 1] = {#t} end end)()",
+		"pcall(function() local t = {} while true do t[#t + 1] = {#t} end end) return 'caught'",
+		"while true do pcall(function() local t = {} while true do t[#t + 1] = {#t} end end) end",
+		"local function f(t) return f({t}) end return f()",
+		"local function f(n, ...) if n == 0 then return ... end return f(n - 1, {}, ...) end local t = {} while true do t[#t + 1] = {f(150)} end",
+		"table.sort({3, 2, 1}, function() local t = {} while true do t[#t + 1] = {} end end)",
+		"string.gsub('x', 'x', function() local t = {} while true do t[#t + 1] = {} end end)",
+		"return setmetatable({}, {__index = function() local t = {} while true do t[#t + 1] = {} end end}).x",
+	}
+}
+
+// resident is what the process has of the system's memory for its heap.
+func resident() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapSys - m.HeapReleased
+}
+
+// TestMemoryIsBounded runs each bomb until it is stopped. What the process takes meanwhile is more than the limit, for garbage is not
+// collected at once, but has a bound.
+func TestMemoryIsBounded(t *testing.T) {
+	const limit, bound = 8 << 20, 768 << 20
+	for _, body := range bombs() {
+		debug.FreeOSMemory()
+		e := New(Options{MaxMemory: func() int64 { return limit }})
+		got, raised, err := e.Eval(nil, []byte(body), nil, nil, newFakeCaller(), 2)
+		if taken := resident(); taken > bound {
+			t.Errorf("%s: took %d MB", body, taken>>20)
+		} else if testing.Verbose() {
+			t.Logf("%4d MB %s", taken>>20, body)
+		}
+		if err != nil || !raised || !strings.HasPrefix(string(got), "-"+string(errOverMemory)+" script: ") {
+			t.Errorf("%s: %.200q, %v", body, got, err)
+		}
+		if got := eval(t, e, "return 1"); got != ":1\r\n" {
+			t.Errorf("after %s: %q", body, got)
+		}
+	}
+}
