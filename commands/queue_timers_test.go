@@ -159,9 +159,8 @@ func TestRetention(t *testing.T) {
 	s.clock.Advance(24*time.Hour - time.Second)
 	c.want(":4", "hlen codeq:tasks")
 	s.clock.Advance(time.Second)
-	c.eventually(":2 :1 :1", "hlen codeq:tasks", "hexists codeq:tasks 2", "hexists codeq:tasks 4")
+	c.eventually(":2 :1 :1 $10 1767495845", "hlen codeq:tasks", "hexists codeq:tasks 2", "hexists codeq:tasks 4", "zscore codeq:tasks:ttl 4")
 	c.want(":0 :0 :2", "hlen codeq:results", "scard codeq:q:a:dlq", "zcard codeq:tasks:ttl")
-	c.want("$10 1767495845", "zscore codeq:tasks:ttl 4")
 	c.want(":1", "llen codeq:q:b:pending:0")
 }
 

@@ -72,6 +72,9 @@ func resident() uint64 {
 // TestMemoryIsBounded runs each bomb until it is stopped. What the process takes meanwhile is more than the limit, for garbage is not
 // collected at once, but has a bound.
 func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector takes memory of its own, and there is one goroutine")
+	}
 	const limit, bound = 8 << 20, 768 << 20
 	for _, body := range bombs() {
 		debug.FreeOSMemory()
