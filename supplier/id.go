@@ -109,6 +109,32 @@ func ParseID(id []byte) (ordinal int, ok bool) {
 	return int(binary.BigEndian.Uint16(raw[4:])), true
 }
 
+// Slot is the slot of the task with this id, of a queue that is cut by 1 to 4 hexadecimal digits: the id's first ones, hyphens skipped. An id
+// that is not made of digits and hyphens, or has too few, takes them from Hash64 of the id.
+func Slot(id []byte, digits int) uint16 {
+	var slot uint16
+	n := 0
+	for _, c := range id {
+		if c >= 'A' && c <= 'F' {
+			c += 'a' - 'A'
+		}
+		digit := hexDigit(c)
+		switch {
+		case digit == 0xff && c != '-':
+			return hashSlot(id, digits)
+		case digit != 0xff && n < digits:
+			slot = slot<<4 | uint16(digit)
+			n++
+		}
+	}
+	if n < digits {
+		return hashSlot(id, digits)
+	}
+	return slot
+}
+
+func hashSlot(id []byte, digits int) uint16 { return uint16(Hash64(id) >> (64 - 4*digits)) }
+
 // hexDigit is a lower-case digit's value, or 0xff.
 func hexDigit(c byte) byte {
 	switch {

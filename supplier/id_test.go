@@ -120,3 +120,65 @@ func TestForeignIDsRarelyPass(t *testing.T) {
 		t.Errorf("%d of 200,000 foreign ids pass the check; about 3 should", passed)
 	}
 }
+
+func TestSlot(t *testing.T) {
+	hashed := func(id string) string { return fmt.Sprintf("%016x", Hash64([]byte(id))) }
+	for _, test := range []struct{ id, digits string }{
+		{"deadbeef-0003-8607-b809-0a0b0c0d0000", "dead"},
+		{"DEAD", "dead"},
+		{"-d-e-a-d-beef", "dead"},
+		{"12345678901234567890", "1234"},
+		{"task-7", hashed("task-7")},
+		{"deadbeef-x", hashed("deadbeef-x")},
+		{"déad", hashed("déad")},
+		{"", hashed("")},
+		{"---", hashed("---")},
+	} {
+		for digits := 1; digits <= 4; digits++ {
+			if got := fmt.Sprintf("%0*x", digits, Slot([]byte(test.id), digits)); got != test.digits[:digits] {
+				t.Errorf("by %d digits %q is in slot %s, want %s", digits, test.id, got, test.digits[:digits])
+			}
+		}
+	}
+	if got := Slot([]byte("7f"), 2); got != 0x7f {
+		t.Errorf("7f is in slot %x", got)
+	}
+	if got, want := fmt.Sprintf("%03x", Slot([]byte("7f"), 3)), hashed("7f")[:3]; got != want {
+		t.Errorf("an id with too few digits is in slot %s, want %s", got, want)
+	}
+}
+
+// TestSlotsAreUniform holds 10,000 ids over 256 slots against the chi-squared test; the seed is fixed, so it cannot flake.
+func TestSlotsAreUniform(t *testing.T) {
+	const ids, slots = 10_000, 256
+	rnd := rand.New(rand.NewPCG(8, 9))
+	random := func() (b [16]byte) {
+		binary.BigEndian.PutUint64(b[:8], rnd.Uint64())
+		binary.BigEndian.PutUint64(b[8:], rnd.Uint64())
+		return b
+	}
+	for name, id := range map[string]func(i int) string{
+		"made here": func(int) string { return NewID(3, random()) },
+		"with a key": func(i int) string {
+			b := random()
+			SetKeyPrefix(&b, fmt.Appendf(nil, "customer-%d", i))
+			return NewID(3, b)
+		},
+		"counted":     func(i int) string { return fmt.Sprintf("task-%d", i) },
+		"other texts": func(i int) string { return fmt.Sprintf("job:%d:%x", i, rnd.Uint32()) },
+	} {
+		counts := make([]int, slots)
+		for i := range ids {
+			counts[Slot([]byte(id(i)), 2)]++
+		}
+		chi := 0.0
+		for _, n := range counts {
+			d := float64(n) - float64(ids)/slots
+			chi += d * d * slots / ids
+		}
+		// With 255 degrees of freedom, one of a thousand fair draws exceeds 330.5.
+		if chi > 330.5 {
+			t.Errorf("%s: chi-squared is %.1f", name, chi)
+		}
+	}
+}
