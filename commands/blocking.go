@@ -31,6 +31,7 @@ type blocking struct {
 	// rivals is for shard.Waiter.SetRivals, element for SetElement.
 	rivals  string
 	element []byte
+	slots   *shard.SlotRange // for SetSlots
 }
 
 // errGone is what a try says when its client is gone. Nobody is told.
@@ -83,6 +84,7 @@ func (c *Call) park(b blocking) error {
 	p.waiter = shard.NewWaiter(c.db, b.kind, b.keys, p.attempt, ss.conn.Wake)
 	p.waiter.SetRivals(b.rivals)
 	p.waiter.SetElement(b.element)
+	p.waiter.SetSlots(b.slots)
 	if err := ss.saveScripts(); err != nil {
 		return err
 	}

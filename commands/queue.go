@@ -35,9 +35,10 @@ func queueCommands() []Command {
 			Summary: "Adds many tasks to a queue, all or none, and returns their ids.",
 			Flags:   spec.Write | spec.DenyOOM, Hints: []string{"nondeterministic_output"}},
 			Run: enqueueCommand(true), Shards: enqueueShards},
-		{Command: spec.Command{Name: "q.claim", Syntax: "Q.CLAIM worker [TENANT tenant] [COUNT count] [LEASE ms] [BLOCK ms] COMMANDS n command [command ...]",
+		{Command: spec.Command{Name: "q.claim", Syntax: "Q.CLAIM worker [TENANT tenant] [COUNT count] [LEASE ms] [BLOCK ms] " +
+			"[<SHARE share:integer OF shares:integer | SLOTS from-to>] COMMANDS n command [command ...]",
 			Group: spec.Queue, Since: queueSince, Complexity: one,
-			Summary: "Takes the next tasks of one or more queues for a worker, and with BLOCK waits for one.",
+			Summary: "Takes the next tasks of one or more queues, or of a share of their slots, for a worker, and with BLOCK waits for one.",
 			Flags:   spec.Write | spec.Blocking}, Run: claimCommand, Shards: claimShards, Turns: claimsInTurns},
 		{Command: spec.Command{Name: "q.heartbeat", Syntax: "Q.HEARTBEAT worker id [LEASE ms]",
 			Group: spec.Queue, Since: queueSince, Complexity: "O(1)",

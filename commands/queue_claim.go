@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"math"
 	"time"
 
@@ -35,6 +36,16 @@ func parseClaim(a *arguments) *claimCall {
 			call.LeaseMs = a.milliseconds(1)
 		case a.token("BLOCK"):
 			call.block, call.timeout = true, waitFor(a.milliseconds(0))
+		case call.Slots.IsAll() && a.token("SHARE"):
+			if call.Slots.Share = a.integer(); !a.token("OF") {
+				a.fail(resp.ErrSyntax)
+			}
+			call.Slots.Of = a.between(1, math.MaxInt32, resp.ErrPositive("OF"))
+		case call.Slots.IsAll() && a.token("SLOTS"):
+			from, to, ok := bytes.Cut(a.bytes(), []byte("-"))
+			if call.Slots.From, call.Slots.To = from, to; !ok {
+				a.fail(resp.ErrSyntax)
+			}
 		case a.token("COMMANDS"):
 			for _, command := range a.take(int(a.between(1, math.MaxInt32, resp.ErrPositive("n")))) {
 				call.Queues = append(call.Queues, queue.Name{Command: command})
@@ -76,7 +87,8 @@ func claimShards(ss *session, args [][]byte) (mask shard.Mask, err error) {
 	return mask, nil
 }
 
-// Q.CLAIM worker [TENANT tenant] [COUNT count] [LEASE ms] [BLOCK ms] COMMANDS n command [command ...]
+// Q.CLAIM worker [TENANT tenant] [COUNT count] [LEASE ms] [BLOCK ms] [<SHARE share OF shares | SLOTS from-to>]
+// COMMANDS n command [command ...]
 func claimCommand(c *Call) error {
 	a := c.args(0)
 	call := parseClaim(a)
@@ -156,6 +168,10 @@ func (call *claimCall) claimWith(claim func(*queue.Tx, *queue.Claim, func(*queue
 func (call *claimCall) wait(c *Call) error {
 	ss, db := c.session, c.db
 	b := blocking{kind: shard.KindGroup, timeout: call.timeout, nothing: replyNullArray}
+	if !call.Slots.IsAll() {
+		wanted := call.Slots.Wanted()
+		b.slots, b.rivals = &wanted, call.Slots.String()
+	}
 	call.queues = call.Queues
 	for _, name := range call.queues {
 		group, err := ss.server.queues.Group(db, name)

@@ -73,5 +73,7 @@ func setPolicy(p *queue.Policy, v config.QueueValue) {
 		p.MaxPayload = v.Number
 	case config.QueueMaxRate:
 		p.MaxRate = v.Number
+	case config.QueueSlotDigits:
+		p.SlotDigits = int(v.Number)
 	}
 }

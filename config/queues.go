@@ -35,6 +35,7 @@ const (
 	QueueMaxPending  = "max-pending"
 	QueueMaxPayload  = "max-payload"
 	QueueMaxRate     = "max-rate"
+	QueueSlotDigits  = "slot-digits"
 )
 
 // queueBackoffs are the words for backoff.
@@ -94,6 +95,8 @@ func (v *QueueValue) parse() (err error) {
 		v.Number, err = parseMemory(v.text)
 	case QueueAttempts:
 		v.Number, err = parseInteger(v.text, 1, math.MaxInt32)
+	case QueueSlotDigits:
+		v.Number, err = parseInteger(v.text, 1, 4)
 	case QueueMaxPending, QueueMaxRate:
 		v.Number, err = parseInteger(v.text, 0, math.MaxInt32)
 	default:
@@ -143,7 +146,7 @@ func (k queueRules) format(c *Config) string {
 
 func (k queueRules) describe() string {
 	return "a mapping of patterns such as mail:* to lists of lease, attempts, backoff (" + strings.Join(queueBackoffs(), ", ") +
-		"), backoff-base, backoff-max, retention, paused, max-pending, max-payload and max-rate, each with = and its value"
+		"), backoff-base, backoff-max, retention, paused, max-pending, max-payload, max-rate and slot-digits, each with = and its value"
 }
 
 // queueSettings are those of queues.
@@ -152,6 +155,6 @@ func queueSettings() []setting {
 		{name: "queues", def: "", mutable: true,
 			kind: queueRules{func(c *Config) *[]QueueRule { return &c.Queues }},
 			doc: "What holds for the queues that match, command:tenant: without a rule a lease of 300s, 5 attempts, backoff exp_full_jitter with base 5s " +
-				"and max 900s, retention 24h and no limits; of several rules that match, the first one that sets something counts."},
+				"and max 900s, retention 24h, slots of 2 digits and no limits; of several rules that match, the first one that sets something counts."},
 	}
 }

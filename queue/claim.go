@@ -15,7 +15,8 @@ type Claim struct {
 	Count   int    // at most so many
 	LeaseMs int64  // 0: as the queue has it
 	// Turn is the shard that is tried first, modulo their number, where queues are spread.
-	Turn uint32
+	Turn  uint32
+	Slots Slots // of each queue
 }
 
 // Validate says what is wrong with the arguments.
@@ -78,9 +79,14 @@ func (t *Tx) claimOn(ordinal int, c *Claim, fn func(*View)) (int, error) {
 
 // claim is Claim of what the transaction sees.
 func (t *Tx) claim(c *Claim, fn func(*View)) (n int, err error) {
+	if !c.Slots.IsAll() {
+		if err := t.openSlots(c); err != nil {
+			return 0, err
+		}
+	}
 	for priority := supplier.MaxPriority; priority >= 0 && n < c.Count; priority-- {
 		for i := range c.Queues {
-			taken, err := t.claimFrom(c, c.Queues[i], priority, c.Count-n, fn)
+			taken, err := t.claimFrom(c, i, priority, c.Count-n, fn)
 			if n += taken; err != nil || n == c.Count {
 				return n, err
 			}
@@ -89,9 +95,9 @@ func (t *Tx) claim(c *Claim, fn func(*View)) (n int, err error) {
 	return n, nil
 }
 
-// claimFrom takes tasks from one list.
-func (t *Tx) claimFrom(c *Claim, name Name, priority, count int, fn func(*View)) (n int, err error) {
-	if _, err := t.locate(name); err != nil {
+// claimFrom takes tasks from one list, of the i-th queue.
+func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int, err error) {
+	if _, err := t.locate(c.Queues[i]); err != nil {
 		return 0, err
 	}
 	pending, err := t.db.List(t.pending(priority))
@@ -110,7 +116,7 @@ func (t *Tx) claimFrom(c *Claim, name Name, priority, count int, fn func(*View))
 		return 0, err
 	}
 	for n < count {
-		id, ok, err := pending.Pop(shard.Tail)
+		id, ok, err := t.take(c, i, pending)
 		if err != nil || !ok {
 			return n, err
 		}

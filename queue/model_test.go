@@ -365,15 +365,104 @@ func (m *machine) claim(c *Claim, home int) (want []string) {
 			if k == nil || k.at != atPending {
 				continue
 			}
-			k.status, k.at, k.worker, k.until, k.late = statusInProgress, atInProgress, string(c.Worker), m.clk.NowMs()+c.LeaseMs, false
-			if age := m.clk.NowMs() - k.created; k.attempts > 0 || age >= retentionMs/2 {
-				m.keep(k, false)
-			}
-			k.attempts++
+			m.claimed(k, c)
 			want = append(want, k.id)
 		}
 	}
 	return want
+}
+
+// claimed notes that the claim got the task.
+func (m *machine) claimed(k *modelTask, c *Claim) {
+	k.status, k.at, k.worker, k.until, k.late = statusInProgress, atInProgress, string(c.Worker), m.clk.NowMs()+c.LeaseMs, false
+	if age := m.clk.NowMs() - k.created; k.attempts > 0 || age >= retentionMs/2 {
+		m.keep(k, false)
+	}
+	k.attempts++
+}
+
+// ClaimSlots claims by slot. Whichever slot's turn it is, what leaves a list are the oldest entries of slots in the share, and of these the
+// tasks are claimed that were not stale; those of a lower priority only if there is none left of a higher one.
+func (m *machine) ClaimSlots(t *rapid.T) {
+	if m.spread {
+		t.Skip("which fragment is next is left to the other claims")
+	}
+	c := Claim{Worker: drawWorker(t), Queues: []Name{drawQueue(t)}, Count: rapid.IntRange(1, 4).Draw(t, "count"),
+		LeaseMs: rapid.Int64Range(1, 4000).Draw(t, "lease")}
+	c.Slots.Of = rapid.Int64Range(1, 3).Draw(t, "shares")
+	c.Slots.Share = rapid.Int64Range(0, c.Slots.Of-1).Draw(t, "share")
+	r, err := c.Slots.of(DefaultPolicy().SlotDigits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	queue := string(c.Queues[0].Command)
+	left := map[int][]string{}
+	m.change(t, false, func(db shard.DB) error {
+		_, err := m.tx.Claim(&c, func(v *View) {
+			id, _ := v.doc.string(fieldID)
+			got = append(got, string(id))
+		})
+		for priority := range supplier.MaxPriority + 1 {
+			if err == nil {
+				left[priority], err = pendingIDs(db, queue, priority)
+			}
+		}
+		return err
+	})
+	for priority := supplier.MaxPriority; priority >= 0; priority-- {
+		l := modelList{queue: queue, priority: priority}
+		var more bool
+		want, more = m.takeSlots(t, &c, r, m.pending[l], left[priority], want)
+		if m.pending[l] = left[priority]; more && len(want) < len(got) {
+			t.Fatalf("%v: claimed %v before all of priority %d", r, got, priority)
+		}
+		if more && len(got) < c.Count {
+			t.Fatalf("%v: claimed %v and left some of %v", r, got, left[priority])
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("%v: claimed %v, and %v left the lists", r, got, want)
+	}
+}
+
+// takeSlots compares a list before and after a claim. It adds the tasks that the claim must have got to those before, and tells
+// whether it has left some that it could have.
+func (m *machine) takeSlots(t *rapid.T, c *Claim, r shard.SlotRange, before, after, got []string) (claimed []string, more bool) {
+	stays := map[uint16]bool{} // slots of which an entry was left
+	for _, id := range before {
+		slot, k := supplier.Slot([]byte(id), DefaultPolicy().SlotDigits), m.tasks[id]
+		within, live := slot >= r.From && slot <= r.To, k != nil && k.at == atPending
+		if len(after) > 0 && after[0] == id {
+			after, stays[slot] = after[1:], true
+			more = more || within && live
+			continue
+		}
+		if !within || stays[slot] {
+			t.Fatalf("%v: %s of %v is gone", r, id, before)
+		}
+		if live {
+			m.claimed(k, c)
+			got = append(got, id)
+		}
+	}
+	return got, more
+}
+
+// pendingIDs are those of a pending list, the next one first.
+func pendingIDs(db shard.DB, queue string, priority int) (ids []string, err error) {
+	list, err := db.List(fmt.Appendf(nil, "codeq:q:%s:pending:%d", queue, priority))
+	if err != nil {
+		return nil, err
+	}
+	n, err := list.Len()
+	if err == nil {
+		err = list.Range(0, max(n-1, 0), func(id []byte) { ids = append(ids, string(id)) })
+	}
+	slices.Reverse(ids)
+	return ids, err
 }
 
 // owned checks how a command of a worker on a task ended, and tells whether it should have had an effect.
@@ -638,19 +727,10 @@ func (m *machine) checkCounts(t *rapid.T) error {
 
 // checkPending compares one list of pending tasks.
 func (m *machine) checkPending(t *rapid.T, db shard.DB, l modelList) error {
-	list, err := db.List(fmt.Appendf(nil, "codeq:q:%s:pending:%d", l.queue, l.priority))
+	ids, err := pendingIDs(db, l.queue, l.priority)
 	if err != nil {
 		return err
 	}
-	n, err := list.Len()
-	if err != nil {
-		return err
-	}
-	var ids []string
-	if err := list.Range(0, max(n-1, 0), func(id []byte) { ids = append(ids, string(id)) }); err != nil {
-		return err
-	}
-	slices.Reverse(ids)
 	if want := m.pending[l]; !slices.Equal(ids, want) {
 		t.Fatalf("%+v: %v, want %v", l, ids, want)
 	}

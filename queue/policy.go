@@ -31,12 +31,14 @@ type Policy struct {
 	MaxPending  int64 // tasks that may wait, ready or delayed; 0: no limit
 	MaxPayload  int64 // bytes of one task's payload; 0: no limit
 	MaxRate     int64 // tasks that may be enqueued a second; 0: no limit
+	SlotDigits  int   // hexadecimal digits by which the queue is cut into slots, 1 to 4
 }
 
 // DefaultPolicy is that of a queue for which nothing is set.
 func DefaultPolicy() Policy {
 	return Policy{
 		LeaseMs: 300_000, MaxAttempts: 5, Backoff: ExpFullJitter, BaseMs: 5_000, MaxMs: 900_000, RetentionMs: 24 * 3600 * 1000,
+		SlotDigits: 2,
 	}
 }
 

@@ -183,6 +183,7 @@ type Tx struct {
 	ttl            shard.ZSet
 
 	queue location
+	slots []shard.SlotRange // of the claim in progress, for each of its queues
 	task  task
 	view  View
 	id    []byte

@@ -38,11 +38,13 @@ func (q *Queues) Track(key []byte) *shard.Tracking {
 		t.Agenda, t.Prompt = true, true
 	case supplier.InProgress:
 		t.AuditMs = auditMs
+	case supplier.Pending:
+		t.Feeds = true
 	case supplier.Paused:
-		if q.router.Spreads(noDatabase) {
+		if t.Frees = true; q.router.Spreads(noDatabase) {
 			k.Shard = nil // the queue that is paused there is the one without, see pausedOn
 		}
-	case supplier.Pending, supplier.DLQ, supplier.Rate:
+	case supplier.DLQ, supplier.Rate:
 	}
 	k.State, k.Priority = supplier.InProgress, 0
 	t.Group = string(k.AppendTo(nil))
@@ -137,7 +139,10 @@ func (q *Queues) Due(db shard.DB, ordinal int, key []byte, limit int) (againMs i
 		return t.nowIf(more), err
 	case supplier.InProgress:
 		return t.audit(ordinal, key, limit)
-	case supplier.Pending, supplier.DLQ, supplier.Paused, supplier.Rate:
+	case supplier.Pending:
+		more, err := t.extendSlots(ordinal, key)
+		return t.nowIf(more), err
+	case supplier.DLQ, supplier.Paused, supplier.Rate:
 	}
 	return 0, nil
 }

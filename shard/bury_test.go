@@ -133,7 +133,7 @@ func leftRows(t *testing.T, st *Store) bool {
 	if err := s.unstage(); err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []byte{rowElement, rowScore, rowDead, rowDeadKeyspace} {
+	for _, row := range []byte{rowElement, rowScore, rowSlot, rowDead, rowDeadKeyspace} {
 		it, err := s.iterate(s.db, []byte{row}, []byte{row + 1})
 		if err != nil {
 			t.Fatal(err)

@@ -278,10 +278,10 @@ func TestOpenRefuses(t *testing.T) {
 		{"shard renamed", func(_ *testing.T, _ *vfs.MemFS, o *Options) { o.Names = []string{"default-0", "other"} }, false, "keep the order"},
 		{"format before", func(t *testing.T, fs *vfs.MemFS, _ *Options) {
 			writeTestFile(t, fs, "data/FORMAT", `{"version":1,"default_shards":2,"names":["default-0","default-1"]}`)
-		}, false, "has format 1, this server reads formats 2 to 4"},
+		}, false, "has format 1, this server reads formats 2 to 5"},
 		{"other format", func(t *testing.T, fs *vfs.MemFS, _ *Options) {
 			writeTestFile(t, fs, "data/FORMAT", `{"version":99,"default_shards":2,"names":["default-0","default-1"]}`)
-		}, false, "has format 99, this server reads formats 2 to 4"},
+		}, false, "has format 99, this server reads formats 2 to 5"},
 		{"damaged format", func(t *testing.T, fs *vfs.MemFS, _ *Options) { writeTestFile(t, fs, "data/FORMAT", "{") }, false, "FORMAT is not readable"},
 		{"shards swapped", func(t *testing.T, fs *vfs.MemFS, _ *Options) {
 			for _, mv := range [][2]string{{"default-0", "x"}, {"default-1", "default-0"}, {"x", "default-1"}} {

@@ -27,9 +27,10 @@ import (
 // formatVersion is the version of the layout on disk as a whole. A change of it needs an ADR and a migration
 // or a refusal that says what to do. Version 2: ADR 0010. Version 3: ADRs 0012 and 0013; a directory of version 2 is one of
 // version 3 that has no strings in chunks yet and was made without key patterns, so it becomes one by the first start. Version 4: ADR 0016;
-// groups of keys are whole in a directory of version 3, and how they were placed is not known.
+// groups of keys are whole in a directory of version 3, and how they were placed is not known. Version 5: ADR 0017; one of version 4
+// has no list yet that is indexed by slot.
 const (
-	formatVersion = 4
+	formatVersion = 5
 	oldestFormat  = 2
 )
 

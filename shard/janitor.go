@@ -36,7 +36,7 @@ func (s *Shard) bury(o *object) error {
 		done := s.buryCached(o)
 		if !done {
 			var err error
-			if _, done, err = s.deleteRows(s.reader(o), o.kind, o.id, buryBytes); err != nil {
+			if _, done, err = s.deleteRows(s.reader(o), o.grave(), o.id, buryBytes); err != nil {
 				return err
 			}
 		}
@@ -44,7 +44,7 @@ func (s *Shard) bury(o *object) error {
 			return nil
 		}
 	}
-	s.dig(o.kind, o.id, o.count)
+	s.dig(o.grave(), o.id, o.count)
 	return nil
 }
 
@@ -63,6 +63,8 @@ func rowsOf(kind Kind) []byte {
 		return []byte{rowElement, rowScore}
 	case KindStream:
 		return []byte{rowElement, rowGroup}
+	case kindSlots:
+		return []byte{rowElement, rowSlot}
 	case kindGroup:
 		return []byte{rowElement, rowScore, rowConsumer}
 	}
@@ -87,8 +89,7 @@ func (s *Shard) buryCached(o *object) bool {
 	case o.kind == KindList && o.list.complete(o):
 		for _, w := range []*listWindow{&o.list.front, &o.list.back} {
 			for i := range w.Len() {
-				s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, w.At(i).index)
-				s.delete(s.keyBuf)
+				s.dropItem(o, w.At(i))
 			}
 		}
 	case o.kind == KindHash && o.hash.complete(o):
@@ -353,7 +354,7 @@ func (s *Shard) clearKeyspace() (cleared bool, err error) {
 		var o object
 		if err := o.decode(it.Value()); err == nil && o.hasRows() {
 			s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), o.id)
-			s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(o.kind)}, uint64(o.count)))
+			s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(o.grave())}, uint64(o.count)))
 		}
 	}
 	if ok {

@@ -34,6 +34,7 @@ func (d DB) List(key []byte) (List, error) {
 type listBody struct {
 	head, tail  int64
 	front, back listWindow
+	slots       *slotIndex // nil: nobody pops the list by slot
 }
 
 type listItem struct {
@@ -50,6 +51,7 @@ const (
 	listItemOverhead = 56
 	listWindowBytes  = 64 << 10 // a window that grew beyond this is cut to half of it after the commit
 	listWindowItems  = 128      // elements that a window is filled with
+	listWindowSpan   = 1024     // indices that a window is filled over, lest it step over all that was removed in between
 )
 
 func (w *listWindow) push(end End, it listItem) {
@@ -88,12 +90,21 @@ func (w *listWindow) removeIf(fn func(listItem) bool) {
 	}
 }
 
-func (b *listBody) footprint() int { return b.front.bytes + b.back.bytes }
+func (b *listBody) footprint() int {
+	n := b.front.bytes + b.back.bytes
+	if b.slots != nil {
+		n += b.slots.footprint()
+	}
+	return n
+}
 
 // shrink cuts both windows, at the ends that face the middle of the list.
 func (b *listBody) shrink(bytes int) {
 	b.front.cut(Tail, bytes)
 	b.back.cut(Head, bytes)
+	if b.slots != nil {
+		b.slots.shrink()
+	}
 }
 
 // cached tells how many elements are cached; complete whether all are.
@@ -132,6 +143,9 @@ func (b *listBody) settle() {
 	if b.back.bytes > listWindowBytes {
 		b.back.cut(Head, listWindowBytes/2)
 	}
+	if b.slots != nil {
+		b.slots.settle()
+	}
 }
 
 // settle is called for every object that a commit changed.
@@ -169,8 +183,7 @@ func (l List) Push(end End, val []byte) error {
 		b.back.push(Tail, it)
 	}
 	o.count++
-	s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
-	s.insert(s.keyBuf, val)
+	s.putItem(o, it, true)
 	return nil
 }
 
@@ -194,8 +207,7 @@ func (l List) Pop(end End) (val []byte, ok bool, err error) {
 	} else {
 		o.list.tail = it.index
 	}
-	s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
-	s.delete(s.keyBuf)
+	s.dropItem(o, it)
 	s.removed(o)
 	return it.val, true, nil
 }
@@ -220,7 +232,7 @@ func (s *Shard) window(o *object, end End) (*listWindow, error) {
 	}
 	err := each(o, from, to, end, func(it listItem) bool {
 		near.push(1-end, it)
-		return near.Len() < listWindowItems && near.bytes < listWindowBytes/2
+		return near.Len() < listWindowItems && near.bytes < listWindowBytes/2 && near.Back().index-near.Front().index < listWindowSpan
 	})
 	if err == nil && near.Len() == 0 {
 		err = s.readError(errCorruptRow)
@@ -399,10 +411,12 @@ func (l List) Set(i int64, val []byte) (ok bool, err error) {
 		return false, err
 	}
 	s.modify(o)
-	s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
-	s.set(s.keyBuf, val)
-	copied := append(make([]byte, 0, len(val)), val...)
 	b := o.list
+	copied := append(make([]byte, 0, len(val)), val...)
+	if b.slots != nil {
+		s.dropSlot(o, it)
+	}
+	s.putItem(o, listItem{it.index, copied}, false)
 	if pos < int64(b.front.Len()) {
 		b.front.replace(int(pos), copied)
 	} else if fromEnd := o.count - pos; fromEnd <= int64(b.back.Len()) {
@@ -487,13 +501,13 @@ func (l List) Remove(count int64, val []byte) (n int64, err error) {
 	if count < 0 {
 		end, limit = Tail, max(-count, 0) // the least count has no opposite, and means all
 	}
-	var gone []int64
-	bound := int64(-1) // elements between the end and the first that stays
+	var gone []listItem
+	bound := -1 // elements between the end and the first that stays
 	err = s.walk(o, end, func(it listItem) bool {
 		if bytes.Equal(it.val, val) {
-			gone = append(gone, it.index)
+			gone = append(gone, it)
 		} else if bound < 0 {
-			bound = int64(len(gone))
+			bound = len(gone)
 		}
 		return limit == 0 || int64(len(gone)) < limit
 	})
@@ -501,7 +515,7 @@ func (l List) Remove(count int64, val []byte) (n int64, err error) {
 		return 0, err
 	}
 	if bound < 0 {
-		bound = int64(len(gone))
+		bound = len(gone)
 	}
 	s.modify(o)
 	if end == Head {
@@ -509,27 +523,26 @@ func (l List) Remove(count int64, val []byte) (n int64, err error) {
 	} else {
 		o.list.cutEnds(nil, gone[:bound])
 	}
-	s.removeIndices(o, gone)
+	s.removeItems(o, gone)
 	return int64(len(gone)), nil
 }
 
 // cutEnds moves head and tail past elements that go: the outermost ones at either end, from there inwards.
-func (b *listBody) cutEnds(first, last []int64) {
+func (b *listBody) cutEnds(first, last []listItem) {
 	if n := len(first); n > 0 {
-		b.head = first[n-1] + 1
+		b.head = first[n-1].index + 1
 	}
 	if n := len(last); n > 0 {
-		b.tail = last[n-1]
+		b.tail = last[n-1].index
 	}
 }
 
-// removeIndices removes the elements at the indices.
-func (s *Shard) removeIndices(o *object, gone []int64) {
+// removeItems removes elements.
+func (s *Shard) removeItems(o *object, gone []listItem) {
 	set := make(map[int64]struct{}, len(gone))
-	for _, index := range gone {
-		set[index] = struct{}{}
-		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, index)
-		s.delete(s.keyBuf)
+	for _, it := range gone {
+		set[it.index] = struct{}{}
+		s.dropItem(o, it)
 	}
 	isGone := func(it listItem) bool {
 		_, ok := set[it.index]
@@ -586,12 +599,39 @@ func (l List) Trim(start, stop int64) error {
 		}
 		tail++
 	}
+	var gone []listItem // where the rows by slot have to go as well
+	if o.list.slots != nil {
+		if gone, err = s.outermost(o, start, o.count-1-stop); err != nil {
+			return err
+		}
+	}
 	s.modify(o) // for those who watch the key: as in Redis a trim that removes nothing counts, too
+	for _, it := range gone {
+		s.dropSlot(o, it)
+	}
 	s.deleteIndices(o, o.list.head, head)
 	s.deleteIndices(o, tail, o.list.tail)
 	o.list.keep(head, tail)
 	o.count = stop - start + 1
 	return nil
+}
+
+// outermost returns so many elements from the head on, and so many from the tail.
+func (s *Shard) outermost(o *object, first, last int64) (items []listItem, err error) {
+	for end, n := range [...]int64{Head: first, Tail: last} {
+		if n == 0 {
+			continue
+		}
+		err := s.walk(o, End(end), func(it listItem) bool {
+			items = append(items, it)
+			n--
+			return n > 0
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
 }
 
 // indexAt is the index of the element at a position that exists.

@@ -76,8 +76,7 @@ func (s *Shard) insertAt(o *object, p *listPlace, val []byte) {
 		}
 		s.shift(o, p, p.at-p.down, p.at, -1)
 	}
-	s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, fresh.index)
-	s.set(s.keyBuf, val)
+	s.putItem(o, fresh, false)
 	b, behind := o.list, int(o.count)-p.at
 	switch {
 	case p.at <= b.front.Len():
@@ -93,11 +92,13 @@ func (s *Shard) insertAt(o *object, p *listPlace, val []byte) {
 // first or the last of them leaves is for the new element.
 func (s *Shard) shift(o *object, p *listPlace, from, to int, by int64) {
 	b := o.list
+	for pos := from; b.slots != nil && pos < to; pos++ { // all of them before any comes back, perhaps where another was
+		s.dropSlot(o, p.items[pos])
+	}
 	for pos := from; pos < to; pos++ {
 		it := p.items[pos]
 		it.index += by
-		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
-		s.set(s.keyBuf, it.val)
+		s.putItem(o, it, false)
 		if fromEnd := int(o.count) - pos; pos < b.front.Len() {
 			b.front.Deque.Set(pos, it)
 		} else if fromEnd <= b.back.Len() {

@@ -19,6 +19,8 @@ const (
 	KindStream
 	// kindGroup is a consumer group of a stream, a collection without a key. Only graves have it.
 	kindGroup Kind = 64
+	// kindSlots is a list with an index by slot. Only graves have it.
+	kindSlots Kind = 66
 	// KindGroup is what those wait for who wait for a group of keys, see Tracking. No key has it.
 	KindGroup Kind = 65
 )
@@ -138,7 +140,7 @@ const (
 //	kind u8 · version u8, marked when an expiry follows, for a string in chunks, for ordered rows · expire-at ms u64 ·
 //	string: the value, or in chunks: id, length as uvarints, logarithm of the chunk size u8 ·
 //	collection: id, count as uvarints ·
-//	list: head, tail as varints · sorted set: see zsetBody.encode · stream: see streamBody.encode
+//	list: head, tail as varints, and with an index by slot: its digits as uvarint, from as varint · sorted set: see zsetBody.encode · stream: see streamBody.encode
 func (o *object) encode(dst []byte) []byte {
 	version := byte(metaVersion)
 	if o.expireAt != 0 {
@@ -166,6 +168,9 @@ func (o *object) encode(dst []byte) []byte {
 	case KindList:
 		dst = binary.AppendVarint(dst, o.list.head)
 		dst = binary.AppendVarint(dst, o.list.tail)
+		if x := o.list.slots; x != nil {
+			dst = binary.AppendVarint(binary.AppendUvarint(dst, uint64(x.digits)), x.from)
+		}
 	case KindZSet:
 		dst = o.zset.encode(dst)
 	case KindStream:
@@ -205,6 +210,7 @@ func (o *object) decode(val []byte) error {
 	switch o.kind {
 	case KindList:
 		o.list = &listBody{head: r.varint(), tail: r.varint()}
+		o.list.slots = decodeSlots(&r)
 	case KindHash:
 		o.hash = newHashBody()
 	case KindSet:
@@ -220,6 +226,14 @@ func (o *object) decode(val []byte) error {
 		return errCorruptRow
 	}
 	return nil
+}
+
+// grave is the kind of the collection as its rows go, see rowsOf.
+func (o *object) grave() Kind {
+	if o.list != nil && o.list.slots != nil {
+		return kindSlots
+	}
+	return o.kind
 }
 
 // hasRows tells whether the value has rows besides its metadata.

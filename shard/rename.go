@@ -34,6 +34,9 @@ func (s *Shard) rename(o, do *object) error {
 	if do.stream != nil {
 		do.stream.news = true
 	}
+	if do.list != nil && do.list.slots != nil {
+		do.list.slots.news.any = true
+	}
 	o.clear()
 	if do.db != o.db {
 		s.count(o.db.n, -1)

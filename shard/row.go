@@ -22,6 +22,7 @@ import (
 //	e id place member              sorted-set member                     → score, 8 bytes
 //	e id entry                     stream's entry                        → fields and values
 //	o id score member              sorted-set member in score order      → nothing
+//	l id slot index                list element by slot, see slots.go    → value
 //	g id group                     consumer group of a stream            → its collection id and state
 //	c group-id consumer            consumer of a group                   → its number and state
 //	e group-id entry               entry that is pending in a group      → consumer's number, delivery
@@ -33,7 +34,7 @@ import (
 //	k space                        a dead keyspace, still to be cleared  → nothing
 //
 // space is a keyspace id, 4 bytes; id a collection id, 8 bytes; index a list index or the number of a chunk, 8 bytes with
-// the sign bit flipped; score a float64 in sortable form, 8 bytes; deadline unix milliseconds, 8 bytes; entry a stream's
+// the sign bit flipped, or in a row by slot all others; slot a slot's number, 2 bytes; score a float64 in sortable form, 8 bytes; deadline unix milliseconds, 8 bytes; entry a stream's
 // id, ms and sequence number, 16 bytes; number a consumer's number within its group, 4 bytes; names are as they are. hash
 // is 4 bytes of xxHash64 of what follows it: keys, fields and members have no order in Redis, so rows are kept in the order
 // of that hash. It is what makes the cursor of SCAN, HSCAN, SSCAN and ZSCAN a plain number that needs no
@@ -46,6 +47,7 @@ const (
 	rowMeta         = 'm'
 	rowElement      = 'e'
 	rowScore        = 'o'
+	rowSlot         = 'l'
 	rowGroup        = 'g'
 	rowConsumer     = 'c'
 	rowDeadline     = 'x'
@@ -113,6 +115,20 @@ func appendIndexKey(dst []byte, id uint64, index int64) []byte {
 
 func indexOf(row []byte) int64 {
 	return int64(binary.BigEndian.Uint64(row[elementPrefixLen:]) ^ (1 << 63))
+}
+
+// appendSlotPrefix begins the rows of a slot.
+func appendSlotPrefix(dst []byte, id uint64, slot uint16) []byte {
+	return binary.BigEndian.AppendUint16(appendElementPrefix(dst, rowSlot, id), slot)
+}
+
+// appendSlotKey is in the order in which a list's slots are popped: from the tail on.
+func appendSlotKey(dst []byte, id uint64, slot uint16, index int64) []byte {
+	return binary.BigEndian.AppendUint64(appendSlotPrefix(dst, id, slot), ^(uint64(index) ^ (1 << 63)))
+}
+
+func slotOf(row []byte) (slot uint16, index int64) {
+	return binary.BigEndian.Uint16(row[elementPrefixLen:]), int64(^binary.BigEndian.Uint64(row[elementPrefixLen+2:]) ^ (1 << 63))
 }
 
 func appendScoreKey(dst []byte, id uint64, score float64, member []byte) []byte {

@@ -231,6 +231,9 @@ func (s *Shard) load(db int, key []byte) (*object, error) {
 func (s *Shard) create(o *object, kind Kind) {
 	s.modify(o)
 	o.become(kind, s.state.nextID)
+	if kind == KindList && s.times.slotted > 0 {
+		s.indexNew(o)
+	}
 	s.state.nextID++
 	s.count(o.db.n, 1)
 }

@@ -70,7 +70,7 @@ func (g *stage) reset() {
 func groupOf(key []byte) []byte {
 	n := 1
 	switch key[0] {
-	case rowElement, rowScore, rowGroup, rowConsumer:
+	case rowElement, rowScore, rowSlot, rowGroup, rowConsumer:
 		n = elementPrefixLen
 	case rowMeta:
 		n = spacePrefixLen

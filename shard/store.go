@@ -83,6 +83,7 @@ type Options struct {
 	stringBytes int   // length up to which a string is kept whole
 	chunkBits   uint8 // logarithm of a chunk's size
 	manyRows    int64 // rows that have to go at once for a range deletion
+	slotStep    int   // elements of an old list that one transaction indexes by slot
 }
 
 // Store is the shards of one server, their common log and the directory that holds them:
@@ -133,6 +134,7 @@ func Open(opts Options) (_ *Store, err error) {
 	st.opts.stringBytes = cmp.Or(opts.stringBytes, stringBytes)
 	st.opts.chunkBits = cmp.Or(opts.chunkBits, chunkBits)
 	st.opts.manyRows = cmp.Or(opts.manyRows, manyRows)
+	st.opts.slotStep = cmp.Or(opts.slotStep, slotStep)
 	if st.tracker = opts.Tracker; st.tracker == nil {
 		st.tracker = noTracker{}
 	}

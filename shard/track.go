@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -17,6 +18,7 @@ import (
 //     and has the tracker do what is to be done then: at the moment, by a goroutine that sleeps until the earliest time, or when
 //     somebody looks at the key before that.
 //   - It serves those who wait for a group of keys when one of them changes.
+//   - It keeps an index by slot of lists that are popped so, see slots.go.
 //
 // Both kinds of times come from rows that exist anyway and are in order, so nothing is loaded at a start but one number for
 // each agenda and one for each 16 ms in which a lease ends.
@@ -33,13 +35,19 @@ type Tracker interface {
 	// Due does what is due at an agenda, or audits the key, on one shard. limit is how much to do before others get their turn. It
 	// returns the time in unix ms at which to go on, or 0: then it is due when the agenda's first member is, or when the key changes.
 	Due(db DB, shard int, key []byte, limit int) (againMs int64, err error)
+	// Slot is the slot of an element of a list, by so many hexadecimal digits. Its answer is on disk, see slots.go.
+	Slot(element []byte, digits int) uint16
+	// SlotDigits is by how many digits the list at the key is cut into slots when it is new.
+	SlotDigits(key []byte) int
 }
 
 // Tracking is what a key means. It does not change.
 type Tracking struct {
 	// Group is a key of the same shard that names the group the key belongs to, or empty. Waiters for KindGroup at that key are
-	// served when the key changes.
+	// served when the key changes, if it Feeds or Frees.
 	Group string
+	// Feeds says that the key is a list from which the group's waiters take elements, Frees that whatever happens to the key may let them do so.
+	Feeds, Frees bool
 	// Lease says that the key is a string whose deadline somebody has to act on at once.
 	Lease bool
 	// Agenda says that the key is a sorted set of what is to be done, by unix seconds.
@@ -65,6 +73,8 @@ func (noTracker) Track([]byte) *Tracking                  { return nil }
 func (noTracker) Order([]byte) (uint32, bool)             { return 0, false }
 func (noTracker) Lapsed(DB, []byte) error                 { return nil }
 func (noTracker) Due(DB, int, []byte, int) (int64, error) { return 0, nil }
+func (noTracker) Slot([]byte, int) uint16                 { return 0 }
+func (noTracker) SlotDigits([]byte) int                   { return MaxSlotDigits }
 
 // DueMs is the time of a score of an agenda, in unix ms.
 func DueMs(score float64) int64 {
@@ -88,6 +98,8 @@ const (
 const (
 	listedKey   = 'a'
 	listedGroup = 'g'
+	// slottedGroup is of a group whose lists are popped by slot.
+	slottedGroup = 's'
 )
 
 // registryKey is a row of the registry, in memory.
@@ -159,6 +171,7 @@ type timetable struct {
 	wakeAtMs int64         // when it means to wake
 
 	registry map[registryKey]struct{}
+	slotted  int // of them, groups whose lists are popped by slot
 	agendas  map[agendaKey]*agenda
 	first    agendaHeap
 
@@ -196,7 +209,7 @@ func (s *Shard) loadTimetable() error {
 		}
 	}
 	err = s.eachRow([]byte{rowRegistry, 0, 0, 0, 0, 0}, []byte{rowRegistry + 1}, func(row, _ []byte) error {
-		s.times.registry[registryKey{binary.BigEndian.Uint32(row[1:]), row[5], string(row[6:])}] = struct{}{}
+		s.times.add(registryKey{binary.BigEndian.Uint32(row[1:]), row[5], string(row[6:])})
 		return nil
 	})
 	if err != nil {
@@ -284,7 +297,7 @@ func (s *Shard) rebuildAgendas() {
 		db, ok := dbs[k.space]
 		switch {
 		case !ok:
-			delete(s.times.registry, k)
+			s.times.remove(k)
 		case k.kind == listedKey:
 			s.schedule(db, k.name, 0)
 		}
@@ -353,18 +366,49 @@ func (s *Shard) list(o *object) {
 	}
 	o.listed = true
 	for _, k := range o.track.rows(s.state.spaces[o.db.n].id, o.key) {
-		if _, ok := s.times.registry[k]; !ok {
-			s.times.listed = append(s.times.listed, k)
-			s.keyBuf = k.append(s.keyBuf[:0])
-			s.set(s.keyBuf, nil)
-		}
+		s.enlist(k)
+	}
+}
+
+// enlist adds a row to the registry, unless it is there.
+func (s *Shard) enlist(k registryKey) {
+	if _, ok := s.times.registry[k]; ok || slices.Contains(s.times.listed, k) {
+		return
+	}
+	s.times.listed = append(s.times.listed, k)
+	s.keyBuf = k.append(s.keyBuf[:0])
+	s.set(s.keyBuf, nil)
+}
+
+// add and remove keep the registry in memory.
+func (t *timetable) add(k registryKey) {
+	if _, ok := t.registry[k]; !ok && k.kind == slottedGroup {
+		t.slotted++
+	}
+	t.registry[k] = struct{}{}
+}
+
+func (t *timetable) remove(k registryKey) {
+	if _, ok := t.registry[k]; ok && k.kind == slottedGroup {
+		t.slotted--
+	}
+	delete(t.registry, k)
+}
+
+// indexNew gives a new list an index by slot, if the lists of its group are popped so.
+func (s *Shard) indexNew(o *object) {
+	if o.track == nil || o.track.Group == "" {
+		return
+	}
+	if _, ok := s.times.registry[registryKey{s.state.spaces[o.db.n].id, slottedGroup, o.track.Group}]; ok {
+		o.list.slots = newSlotIndex(s.store.tracker.SlotDigits([]byte(o.key)), allIndexed)
 	}
 }
 
 // settleTimes makes the timetable that of what is committed.
 func (s *Shard) settleTimes() {
 	for _, k := range s.times.listed {
-		s.times.registry[k] = struct{}{}
+		s.times.add(k)
 	}
 	for _, c := range s.times.lapsing {
 		s.times.lapse(c)

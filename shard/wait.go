@@ -46,6 +46,8 @@ type Waiter struct {
 	try  Try
 	// element, unless nil, is what the waiter waits for at its keys, which are partitioned or not.
 	element []byte
+	// slots, unless nil, are those whose elements the waiter waits for, in four digits.
+	slots *SlotRange
 	// rivals, unless empty, names those who wait at a key for the same thing: what one of them does not get, no other gets.
 	rivals string
 
@@ -93,6 +95,9 @@ func (w *Waiter) SetRivals(name string) { w.rivals = name }
 // SetElement says that the waiter waits for one element of its keys. It is called before Block.
 func (w *Waiter) SetElement(element []byte) { w.element = element }
 
+// SetSlots says that the waiter waits for elements in slots, in four digits. It is called before Block.
+func (w *Waiter) SetSlots(slots *SlotRange) { w.slots = slots }
+
 // waitKey names what a queue is for.
 type waitKey struct {
 	db      int
@@ -108,6 +113,7 @@ type waitQueue struct {
 	first, last *waitEntry
 	turn        uint64 // of the object that made it ready: the order in which queues are served
 	ready       bool   // the transaction that holds the shard is going to serve it
+	news        slotNews
 }
 
 // waitEntry is a waiter's place in a queue.
@@ -235,7 +241,7 @@ func (s *Shard) isAwaited(o *object) bool {
 			return true
 		}
 	}
-	return o.track != nil && o.track.Group != "" && s.queues[waitKey{db: o.db.n, kind: KindGroup, key: o.track.Group}] != nil
+	return o.track != nil && (o.track.Feeds || o.track.Frees) && s.queues[waitKey{db: o.db.n, kind: KindGroup, key: o.track.Group}] != nil
 }
 
 // signal makes the commit serve those who wait for an element of the key, which the transaction has changed.
@@ -265,16 +271,31 @@ func (s *Shard) noteQueue(o *object, kind Kind) {
 
 // makeReady makes the commit serve a queue, if there is one.
 func (s *Shard) makeReady(k waitKey, turn uint64) {
-	if q := s.queues[k]; q != nil && !q.ready {
+	if q := s.makeReadyFor(k, turn); q != nil {
+		q.news.any = true
+	}
+}
+
+// makeReadyFor is makeReady for those whom the news concern that the caller adds to the queue's.
+func (s *Shard) makeReadyFor(k waitKey, turn uint64) *waitQueue {
+	q := s.queues[k]
+	if q != nil && !q.ready {
 		q.ready, q.turn = true, turn
 		s.ready = append(s.ready, q)
 	}
+	return q
 }
 
 // noteTracked makes the commit serve who waits for the group of an object that it has changed, or for the elements that were signalled.
 func (s *Shard) noteTracked(o *object) {
-	if o.track.Group != "" {
-		s.makeReady(waitKey{db: o.db.n, kind: KindGroup, key: o.track.Group}, o.turn)
+	k := waitKey{db: o.db.n, kind: KindGroup, key: o.track.Group}
+	switch {
+	case o.track.Frees, o.track.Feeds && o.list != nil && o.list.slots == nil:
+		s.makeReady(k, o.turn)
+	case o.track.Feeds && o.list != nil:
+		if q := s.makeReadyFor(k, o.turn); q != nil {
+			q.news.merge(&o.list.slots.news)
+		}
 	}
 }
 
@@ -300,7 +321,7 @@ func (s *Shard) serveGroups(tx *Tx) {
 	}
 	for k, q := range s.queues {
 		if k.kind == KindGroup && !q.ready {
-			q.ready = true
+			q.ready, q.news.any = true, true
 			tx.ready = append(tx.ready, q)
 		}
 	}
@@ -333,7 +354,11 @@ func (tx *Tx) gatherReady() {
 // addReady adds the waiter's queues to those that the transaction has to serve. It holds their shards.
 func (tx *Tx) addReady(w *Waiter) {
 	for i := range w.entries {
-		if q := w.entries[i].queue; q != nil && !q.ready {
+		q := w.entries[i].queue
+		if q == nil {
+			continue
+		}
+		if q.news.any = true; !q.ready {
 			q.ready = true
 			tx.ready = append(tx.ready, q)
 		}
@@ -347,14 +372,15 @@ func (tx *Tx) serveReady() {
 		q := tx.ready[i]
 		tx.serveQueue(q)
 		q.ready = false
+		q.news.clear()
 	}
 	clear(tx.ready)
 	tx.ready = tx.ready[:0]
 	tx.Abort() // at most the removal of a key whose deadline has passed, which is left to the next who looks at it
 }
 
-// serveQueue serves the queue's waiters as long as there is something for them. It looks at no waiter that it doesn't
-// serve, except those who refuse what is there, so a push costs the same whatever the length of the queue.
+// serveQueue serves the queue's waiters as long as there is something for them. It tries no waiter that it doesn't
+// serve, except those who refuse what is there, and passes over those who wait in other slots than something came to, so a push costs the same whatever the length of the queue.
 func (tx *Tx) serveQueue(q *waitQueue) {
 	var next *waitEntry
 	refused := "" // the rivals of the last waiter that was not served
@@ -366,7 +392,7 @@ func (tx *Tx) serveQueue(q *waitQueue) {
 			}
 		}
 		next = e.next // serving removes entries of this waiter only, and it has one in each queue
-		if w := e.waiter; w.rivals != "" && w.rivals == refused {
+		if w := e.waiter; w.rivals != "" && w.rivals == refused || w.slots != nil && !q.news.concern(w.slots) {
 			continue
 		}
 		switch e.waiter.claim() {

@@ -1,0 +1,201 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"codeq/supplier"
+)
+
+// slotID is an id in the slot, of 2 digits.
+func slotID(slot, n int) string { return fmt.Sprintf("%02x%06x", slot, n) }
+
+func (c *client) enqueueSlots(queue string, slots ...int) {
+	for i, slot := range slots {
+		c.send(fmt.Sprintf("q.enqueue %s p id %s", queue, slotID(slot, i)))
+	}
+}
+
+// claimed is the ids that a claim has yielded.
+func (c *client) claimed(line string) (ids []string) {
+	words := strings.Fields(c.send(line))
+	for i, word := range words {
+		if word == "id" {
+			ids = append(ids, words[i+2])
+		}
+	}
+	return ids
+}
+
+func TestClaimSlots(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.enqueueSlots("mail", 0x10, 0x10, 0xff, 0x10, 0x00, 0x7f, 0x80)
+	for _, test := range []struct{ line, want string }{
+		{"q.claim w share 3 of 4 commands 1 mail", "[ff000002]"},
+		{"q.claim w share 3 of 4 commands 1 mail", "[]"},
+		{"q.claim w count 9 slots 10-10 commands 1 mail", "[10000000 10000001 10000003]"},
+		{"q.claim w slots 01-7e commands 1 mail", "[]"},
+		{"q.claim w COUNT 9 Share 0 oF 2 commands 1 mail", "[00000004 7f000005]"},
+		{"q.claim w commands 1 mail", "[80000006]"},
+		{"q.claim w share 0 of 1 commands 1 mail", "[]"},
+	} {
+		if got := fmt.Sprint(c.claimed(test.line)); got != test.want {
+			t.Errorf("%s: %s, want %s", test.line, got, test.want)
+		}
+	}
+	c.send("hello 3")
+	c.send("q.enqueue mail p id 20aa")
+	if got := c.send("q.claim w share 0 of 2 commands 1 mail"); !strings.HasPrefix(got, "*1 %") {
+		t.Errorf("RESP3: %s", got)
+	}
+}
+
+func TestClaimSlotsRefused(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.enqueueSlots("mail", 0x10)
+	const shares = " is not possible in the queue mail: with 256 slots there can be 1 to 256 shares, which count from 0"
+	for line, want := range map[string]string{
+		"share 4 of 4":               "-ERR SHARE 4 OF 4" + shares,
+		"share -1 of 4":              "-ERR SHARE -1 OF 4" + shares,
+		"share 0 of 257":             "-ERR SHARE 0 OF 257" + shares,
+		"share 0 of 0":               "-ERR OF must be a positive integer",
+		"share x of 4":               "-ERR value is not an integer or out of range",
+		"share 0":                    "-ERR syntax error",
+		"share 0 4":                  "-ERR syntax error",
+		"share 0 of 4 slots 00-ff":   "-ERR syntax error",
+		"slots 00-ff slots 00-ff":    "-ERR syntax error",
+		"slots 00":                   "-ERR syntax error",
+		"slots 3f-00":                "-ERR SLOTS 3f-00 is not possible in the queue mail: its slots are 00-ff, in 2 hexadecimal digits, the lower one first",
+		"slots 000-0ff":              "-ERR SLOTS 000-0ff is not possible in the queue mail: its slots are 00-ff, in 2 hexadecimal digits, the lower one first",
+		"slots 00-fg":                "-ERR SLOTS 00-fg is not possible in the queue mail: its slots are 00-ff, in 2 hexadecimal digits, the lower one first",
+		"block 10 slots - share 1":   "-ERR syntax error",
+		"block 10 share 999 of 1000": "-ERR SHARE 999 OF 1000" + shares,
+	} {
+		c.want(want, "q.claim w "+line+" commands 1 mail")
+	}
+	c.want(":1", "llen codeq:q:mail:pending:0")
+	c.send("set codeq:q:mail:pending:3 x")
+	c.want("-WRONGTYPE Operation against a key holding the wrong kind of value", "q.claim w share 0 of 1 commands 1 mail")
+	c.want(":1", "llen codeq:q:mail:pending:0")
+}
+
+// TestSlotDigitsOfBacklog: what waits is cut as it is, and a claim that would need it otherwise is told so.
+func TestSlotDigitsOfBacklog(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	s.set("queues", "mail slot-digits=1")
+	c.enqueueSlots("mail", 0x10, 0xa0, 0xa1)
+	if got := fmt.Sprint(c.claimed("q.claim w slots a-f commands 1 mail")); got != "[a0000001]" {
+		t.Errorf("claimed %s", got)
+	}
+	s.set("queues", "mail slot-digits=3")
+	c.want("-ERR 2 tasks of priority 0 wait in the queue mail in slots of 1 digits, and slot-digits is 3: set it to 1 again until none of them waits any "+
+		"more, or claim them without SHARE and SLOTS", "q.claim w share 0 of 2 commands 1 mail")
+	if got := c.claimed("q.claim w count 2 commands 1 mail"); len(got) != 2 {
+		t.Errorf("claimed %v", got)
+	}
+	c.send("q.enqueue mail p id a0b0")
+	if got := fmt.Sprint(c.claimed("q.claim w slots a0b-a0b commands 1 mail")); got != "[a0b0]" {
+		t.Errorf("claimed %s", got)
+	}
+}
+
+// TestClaimSlotsBothWays mixes claims by slot with others and with raw commands, and restarts nothing: the lists stay what they are.
+func TestClaimSlotsBothWays(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.enqueueSlots("mail", 1, 2, 3, 1, 2, 3, 1, 2, 3)
+	if got := fmt.Sprint(c.claimed("q.claim w count 2 slots 02-02 commands 1 mail")); got != "[02000001 02000004]" {
+		t.Errorf("claimed %s", got)
+	}
+	c.want("*7 $8 03000008 $8 02000007 $8 01000006 $8 03000005 $8 01000003 $8 03000002 $8 01000000", "lrange codeq:q:mail:pending:0 0 -1")
+	c.want("$8 01000000", "rpop codeq:q:mail:pending:0")
+	c.want(":1", "lrem codeq:q:mail:pending:0 1 03000005")
+	c.send("q.abandon w 02000001")
+	if got := fmt.Sprint(c.claimed("q.claim w count 2 slots 02-03 commands 1 mail")); got != "[02000001 03000002]" {
+		t.Errorf("claimed %s", got)
+	}
+	c.send("rename codeq:q:mail:pending:0 codeq:q:post:pending:5")
+	if got := fmt.Sprint(c.claimed("q.claim w count 9 slots 00-ff commands 1 post")); got != "[01000003 02000007 03000008 01000006]" {
+		t.Errorf("claimed %s", got)
+	}
+}
+
+// TestClaimWaitsForSlots: a task goes to the first of those who wait for its slot, or for all; others keep their place.
+func TestClaimWaitsForSlots(t *testing.T) {
+	s := startQueues(t)
+	dial := s.listen()
+	c := s.client()
+	waiting := int64(0)
+	wait := func(option string) *wired {
+		w := dial()
+		w.send("q.claim w block 0 " + option + " commands 2 sms mail")
+		waiting++
+		s.untilBlocked(waiting)
+		return w
+	}
+	high, low, otherHigh, all, lateHigh := wait("slots 80-ff"), wait("share 0 of 2"), wait("share 1 of 2"), wait(""), wait("slots f0-ff")
+	enqueue := func(slot int, to *wired) {
+		t.Helper()
+		id := slotID(slot, int(waiting))
+		c.send("q.enqueue mail p id " + id)
+		to.expectTask(id)
+		waiting--
+		s.untilBlocked(waiting)
+	}
+	enqueue(0xf0, high)
+	enqueue(0xf0, otherHigh)
+	enqueue(0xf0, all)
+	enqueue(0x10, low)
+	enqueue(0xff, lateHigh)
+	c.want(":0", "llen codeq:q:mail:pending:0")
+	left := wait("slots 00-0f")
+	c.send("q.enqueue mail p id 10aaaa")
+	c.want(":1", "llen codeq:q:mail:pending:0")
+	c.send("q.pause mail", "q.enqueue mail p id 01aaaa")
+	c.want(":2", "llen codeq:q:mail:pending:0")
+	c.send("q.resume mail")
+	left.expectTask("01aaaa")
+}
+
+// TestManySlotWaiters: each of many workers, on shares that overlap, gets a task of its share, and none goes to two.
+func TestManySlotWaiters(t *testing.T) {
+	s := startQueues(t)
+	dial := s.listen()
+	c := s.client()
+	const n = 32
+	workers := make([]*wired, n)
+	for i := range n {
+		workers[i] = dial()
+		workers[i].send(fmt.Sprintf("q.claim w%d block 0 share %d of %d commands 1 mail", i, i, n))
+		s.untilBlocked(int64(i + 1))
+	}
+	for i := range n {
+		slot := (i * 13 % n) * (256 / n)
+		c.send(fmt.Sprintf("q.enqueue mail p id %s", slotID(slot, i)))
+		worker := workers[int(supplier.Slot([]byte(slotID(slot, i)), 2))/(256/n)]
+		worker.expectTask(slotID(slot, i))
+	}
+	s.untilBlocked(0)
+	c.want(fmt.Sprintf(":%d :0", n), "scard codeq:q:mail:inprog", "llen codeq:q:mail:pending:0")
+}
+
+// TestOldBacklogIsFound: tasks that waited before the queue was first claimed by slot are found, however many there are, also by who waits.
+func TestOldBacklogIsFound(t *testing.T) {
+	s := startQueues(t)
+	w := s.listen()()
+	c := s.client()
+	const n = 3500 // several steps of the index
+	c.send("q.enqueue mail p id ff0001")
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = slotID(i%16, i)
+	}
+	c.send("rpush codeq:q:mail:pending:0 " + strings.Join(ids, " "))
+	w.send("q.claim w block 0 slots ff-ff commands 1 mail")
+	w.expectTask("ff0001")
+	c.want(fmt.Sprintf(":%d", n), "llen codeq:q:mail:pending:0")
+}
