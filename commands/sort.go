@@ -21,7 +21,7 @@ func sortCommands() []Command {
 		{Command: spec.Command{Name: "sort",
 			Syntax: "SORT key [BY pattern#1] [LIMIT offset count] [GET pattern#1 [GET pattern#1 ...]] [ASC | DESC] [ALPHA] [STORE destination#2]",
 			Group:  spec.Generic, Since: "1.0.0", Complexity: complexity,
-			Differs: "ALPHA compares bytes (Redis: by the locale). A BY that does not sort leaves the elements of a set in our " +
+			Differs: "ALPHA compares bytes (Redis: by the locale, up to a NUL). A BY that does not sort leaves the elements of a set in our " +
 				"order.",
 			Summary: "Sorts the elements of a list, set or sorted set, and returns or stores them.",
 			Flags:   spec.Write | spec.DenyOOM, ACL: acl,

@@ -14,13 +14,13 @@ func sortFamily() family {
 	store := maybe(40, seq(oneOf("STORE", "store"), key))
 	sorted := oneOf("x1", "x2", retentionKey)
 	return family{name: "sort", keys: []string{"l1", "s1", "z1", "s2", "{a}l", "{b}s", "{b}z", renderKey}, rows: []row{
-		{name: "SORT", weight: 12, args: seq(key, order, alpha, get, window, store), equal: exact, fixed: true},
+		{name: "SORT", weight: 12, args: seq(key, order, alpha, get, window, store), equal: untilNUL, fixed: true},
 		{name: "SORT", weight: 6, args: seq(key, numeric, order, get, window, store), equal: exact, fixed: true},
-		{name: "SORT", weight: 6, args: seq(sorted, maybe(80, kept), order, alpha, get, window, store), equal: exact, fixed: true},
+		{name: "SORT", weight: 6, args: seq(sorted, maybe(80, kept), order, alpha, get, window, store), equal: untilNUL, fixed: true},
 		{name: "SORT", weight: 6, args: seq(key, kept, order, alpha), equal: unordered, fixed: true},
 		{name: "SORT", weight: 4, args: seq(key, kept, order, alpha, oneOf("STORE"), key), equal: exact, fixed: true},
 		{name: "SORT", weight: 1, args: seq(key, oneOf("BY", "ASC BY", "DESC BY")), equal: exact, fixed: true},
-		{name: "SORT_RO", weight: 5, args: seq(key, order, alpha, get, window, maybe(10, seq(oneOf("STORE"), key))), equal: exact, fixed: true},
+		{name: "SORT_RO", weight: 5, args: seq(key, order, alpha, get, window, maybe(10, seq(oneOf("STORE"), key))), equal: untilNUL, fixed: true},
 		{name: "RPUSH", weight: 4, args: seq(key, many(1, 4, oneOf("1", "2", "3", "10", "-1", "1.5"))), equal: exact},
 		{name: "SADD", weight: 4, args: seq(oneOf("s1", "s2", "{b}s"), many(1, 4, oneOf("1", "2", "3", "10", "-1", "1.5"))), equal: exact},
 		{name: "SET", weight: 4, args: seq(oneOf("n1", "n2"), oneOf("1", "5", "-2", "0.5", "x")), equal: exact},
