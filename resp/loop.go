@@ -2,6 +2,7 @@ package resp
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -343,6 +344,8 @@ func (l *loop) settle(w *worker) {
 		}
 	}
 	slow := l.server.now().Sub(began) > slowAcknowledge
+	// The last first, as in Redis: those whom a command of this turn has woken stand behind it, and have waited longer.
+	slices.Reverse(turn)
 	left := turn[:0]
 	for _, s := range turn {
 		l.write(s)
