@@ -93,11 +93,11 @@ func (c *Call) park(b blocking) error {
 	}
 	ss.scriptsSaved()
 	ss.parked.Store(p)
-	c.server.blocked.Add(1)
 	ss.conn.Park()
 	if b.timeout > 0 {
 		p.timer = c.server.clock.AfterFunc(b.timeout, func() { p.giveUp(timedOut) })
 	}
+	c.server.blocked.Add(1) // only now may one who counts move the clock
 	return nil
 }
 

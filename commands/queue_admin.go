@@ -131,17 +131,23 @@ func queueStatsCommand(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.observe(shards, func(tx *shard.Tx) error {
+	var stats *queue.Stats
+	count := func(tx *shard.Tx) error {
 		tasks, err := c.session.tasksOn(tx.DB(c.db))
-		if err != nil {
-			return err
-		}
-		stats, err := tasks.Stats(name)
 		if err == nil {
-			writeStats(c.Out, stats)
+			stats, err = tasks.Stats(name)
 		}
 		return err
-	})
+	}
+	err = c.observe(shards, count)
+	if err == nil && !stats.Homes.Empty() {
+		shards.Union(stats.Homes)
+		err = c.observe(shards, count)
+	}
+	if err == nil {
+		writeStats(c.Out, stats)
+	}
+	return err
 }
 
 func writeStats(out *resp.Writer, s *queue.Stats) {

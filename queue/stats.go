@@ -18,6 +18,7 @@ type Stats struct {
 	Paused                   bool
 	Complete                 bool // every shard of the queue has answered
 	Shards                   []string
+	Homes                    shard.Mask // busy ones, of the oldest tasks, which could not be looked at therefore
 }
 
 // ReadyTotal is the tasks that are ready, of all priorities.
@@ -123,8 +124,12 @@ func addLen(to *int64, length func() (int64, error), opened error) error {
 // age takes the oldest task of a pending list into account, if its home is at hand.
 func (t *Tx) age(s *Stats, list shard.List) error {
 	id, ok, err := list.Index(-1)
-	if !ok || err != nil || !t.db.TryHold(t.queues.Home(t.db.Number(), id)) {
+	if !ok || err != nil {
 		return err
+	}
+	if home := t.queues.Home(t.db.Number(), id); !t.db.TryHold(home) {
+		s.Homes.Add(home)
+		return nil
 	}
 	found, err := t.load(id)
 	if isUnusable(err) || err == nil && !found {

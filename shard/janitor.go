@@ -147,9 +147,9 @@ func (s *Shard) janitor() {
 	s.repeat(s.wake, "expiry and clearing stopped for a while", s.clean)
 }
 
-// repeat calls round when it is woken, and after the time that the round before has returned, until the store closes. An error of
+// repeat calls round when it is woken, and at the time that the round before has returned, until the store closes. An error of
 // a round is logged as the complaint.
-func (s *Shard) repeat(wake <-chan struct{}, complaint string, round func(tx *Tx) (again time.Duration, err error)) {
+func (s *Shard) repeat(wake <-chan struct{}, complaint string, round func(tx *Tx) (again time.Time, err error)) {
 	st := s.store
 	tx := st.NewTx()
 	timer := st.clock.NewTimer(0)
@@ -165,14 +165,14 @@ func (s *Shard) repeat(wake <-chan struct{}, complaint string, round func(tx *Tx
 		if err != nil {
 			st.logger.Error(complaint, "shard", s.name, "err", err)
 		}
-		timer.Reset(again)
+		timer.ResetAt(again)
 	}
 }
 
-// clean does one round and tells after which time the next is due. Rounds that find work follow each other
-// at the configured interval, which bounds the janitor's share of the lock.
-func (s *Shard) clean(tx *Tx) (again time.Duration, err error) {
-	interval := time.Duration(s.store.opts.ExpireInterval) * time.Millisecond
+// clean does one round and tells when the next is due. Rounds that find work follow each other at the configured
+// interval, which bounds the janitor's share of the lock.
+func (s *Shard) clean(tx *Tx) (again time.Time, err error) {
+	clk := s.store.clock
 	tx.Begin(MaskOf(s.ordinal))
 	defer tx.End()
 	read, written := s.stats.RowsRead, s.stats.RowsWritten
@@ -188,17 +188,16 @@ func (s *Shard) clean(tx *Tx) (again time.Duration, err error) {
 	}
 	if err != nil {
 		s.nextDeadlineMs, s.expiredToMs, s.graves, s.walked = 0, 0, true, nil // what was found may have been undone
-		return time.Second, err
+		return clk.Now().Add(time.Second), err
 	}
 	if s.graves || more {
-		return time.Millisecond, nil
+		return clk.Now().Add(time.Millisecond), nil
 	}
-	if s.nextDeadlineMs == math.MaxInt64 || s.store.lazyExpiry.Load() {
-		return time.Hour, nil
+	longest := tx.nowMs + time.Hour.Milliseconds()
+	if s.store.lazyExpiry.Load() {
+		return time.UnixMilli(longest), nil
 	}
-	// The earliest deadline can be further away than a Duration reaches.
-	wait := min(s.nextDeadlineMs-tx.nowMs, time.Hour.Milliseconds())
-	return max(interval, time.Duration(wait)*time.Millisecond), nil
+	return time.UnixMilli(min(max(s.nextDeadlineMs, tx.nowMs+s.store.opts.ExpireInterval), longest)), nil
 }
 
 // expire removes up to expireBatch keys whose deadline has passed, and finds the next deadline.

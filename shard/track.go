@@ -518,8 +518,8 @@ func (s *Shard) keepTime() {
 	s.repeat(s.times.wake, "what is due was not done, and is tried again", s.attend)
 }
 
-// attend does one round of what is due and tells after what time the next is.
-func (s *Shard) attend(tx *Tx) (again time.Duration, err error) {
+// attend does one round of what is due and tells when the next is.
+func (s *Shard) attend(tx *Tx) (again time.Time, err error) {
 	err = tx.Repeat(MaskOf(s.ordinal), func() error {
 		s.serveGroups(tx)
 		if err := s.attendLapses(tx); err != nil {
@@ -529,12 +529,11 @@ func (s *Shard) attend(tx *Tx) (again time.Duration, err error) {
 			return err
 		}
 		s.times.wakeAtMs = s.times.next()
-		wait := max(s.times.wakeAtMs-s.store.clock.NowMs(), 0)
-		again = time.Duration(min(wait, time.Hour.Milliseconds())) * time.Millisecond
+		again = time.UnixMilli(min(s.times.wakeAtMs, tx.nowMs+time.Hour.Milliseconds()))
 		return nil
 	})
 	if err != nil {
-		again = time.Second
+		again = s.store.clock.Now().Add(time.Second)
 	}
 	return again, err
 }

@@ -23,6 +23,8 @@ type Clock interface {
 type Timer interface {
 	C() <-chan time.Time
 	Reset(d time.Duration)
+	// ResetAt has the timer fire at the time, or now when that has passed.
+	ResetAt(at time.Time)
 	Stop()
 }
 
@@ -43,6 +45,7 @@ type systemTimer struct{ t *time.Timer }
 
 func (t systemTimer) C() <-chan time.Time   { return t.t.C }
 func (t systemTimer) Reset(d time.Duration) { t.t.Reset(d) }
+func (t systemTimer) ResetAt(at time.Time)  { t.t.Reset(time.Until(at)) }
 func (t systemTimer) Stop()                 { t.t.Stop() }
 
 // Manual is a clock that stands still until Advance moves it.
@@ -124,9 +127,19 @@ func (t *manualTimer) disarm() {
 func (t *manualTimer) Reset(d time.Duration) {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()
+	t.arm(t.clock.now.Add(d))
+}
+
+func (t *manualTimer) ResetAt(at time.Time) {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	t.arm(at)
+}
+
+func (t *manualTimer) arm(at time.Time) {
 	t.disarm()
-	t.at = t.clock.now.Add(d)
-	if d <= 0 {
+	t.at = at
+	if !at.After(t.clock.now) {
 		t.fire(t.clock.now)
 		return
 	}
