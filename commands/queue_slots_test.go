@@ -199,3 +199,45 @@ func TestOldBacklogIsFound(t *testing.T) {
 	w.expectTask("ff0001")
 	c.want(fmt.Sprintf(":%d", n), "llen codeq:q:mail:pending:0")
 }
+
+// TestClaimSlotsSpread: shares cover the tasks of a queue that is spread over shards, each its own, and who waits for a share is told of
+// its tasks on whatever shard.
+func TestClaimSlotsSpread(t *testing.T) {
+	s := startSpread(t, 4)
+	dial := s.listen()
+	c := s.client()
+	const n, shares = 60, 3
+	for i := range n {
+		c.send("q.enqueue mail p id " + slotID(i*4, i))
+	}
+	for share := range shares {
+		var got []string
+		for ids := []string{""}; len(ids) > 0; got = append(got, ids...) {
+			ids = c.claimed(fmt.Sprintf("q.claim w count 7 share %d of %d commands 1 mail", share, shares))
+		}
+		low, high := share*256/shares, (share+1)*256/shares-1
+		for i := range n {
+			want := 0
+			if slot := i * 4; low <= slot && slot <= high {
+				want = 1
+			}
+			if found := strings.Count(strings.Join(got, " "), slotID(i*4, i)); found != want {
+				t.Errorf("share %d had %s %d times, want %d", share, slotID(i*4, i), found, want)
+			}
+		}
+	}
+	c.want(fmt.Sprintf(":0 :%d", n), "llen codeq:q:mail:pending:0", "scard codeq:q:mail:inprog")
+	first := dial()
+	first.send("q.claim w block 0 share 0 of 2 commands 1 mail")
+	s.untilBlocked(1)
+	for i := range 8 { // at home on different shards
+		last, id := dial(), slotID(0xf0, 100+i)
+		last.send("q.claim w block 0 share 1 of 2 commands 1 mail")
+		s.untilBlocked(2)
+		c.send("q.enqueue mail p id " + id)
+		last.expectTask(id)
+		s.untilBlocked(1)
+	}
+	c.send("q.enqueue mail p id " + slotID(0x01, 200))
+	first.expectTask(slotID(0x01, 200))
+}
