@@ -149,9 +149,11 @@ async function repeats(stage) {
   const listed = await queue.getRepeatableJobs();
   assert.deepEqual(listed.map((r) => r.name).filter((name) => name !== 'limited').sort(), ['cron', 'every']);
   await queue.removeRepeatable('every', { every: 200 });
-  for (const { name, key } of await queue.getRepeatableJobs()) if (name !== 'every') await queue.removeRepeatableByKey(key);
-  assert.deepEqual(await queue.getRepeatableJobs(), []);
-  await until('nothing scheduled', async () => (await queue.getDelayedCount()) === 0);
+  // A run that begins meanwhile schedules the next one all the same: bull asks first and adds then. So what comes is removed again.
+  await until('nothing scheduled', async () => {
+    for (const { key } of await queue.getRepeatableJobs()) await queue.removeRepeatableByKey(key);
+    return (await queue.getDelayedCount()) === 0 && (await queue.getRepeatableJobs()).length === 0;
+  });
 }
 
 async function stalled(stage) {
