@@ -364,6 +364,13 @@ func TestOverdue(t *testing.T) {
 	if s.Find(1) == nil {
 		t.Error("a waiting client was taken for idle")
 	}
+	silent := dial(t, address)
+	for s.Find(3) == nil {
+		runtime.Gosched()
+	}
+	s.sweep()
+	silent.send("PING\r\n") // it has just come
+	silent.expect("+PONG\r\n")
 
 	// A client that doesn't read gets no further than its socket's buffers; others are served.
 	stuck := dial(t, address)
@@ -372,6 +379,9 @@ func TestOverdue(t *testing.T) {
 	other := dial(t, address)
 	other.send("PING\r\n")
 	other.expect("+PONG\r\n")
+	for session := s.Find(4); session.writingSince.Load() == 0; { // another worker may have served the others
+		runtime.Gosched()
+	}
 	advance(2 * time.Hour)
 	s.sweep()
 	if n, _ := io.Copy(io.Discard, stuck.in); n >= 100000000 {

@@ -98,6 +98,7 @@ func newSession(server *Server, id int64, remote, local net.Addr, conn transport
 		done:    make(chan struct{}),
 	}
 	s.lastInteraction.Store(s.Created.UnixNano())
+	s.enter(reading, s.Created) // so that it is not idle before it has sent anything
 	return s
 }
 
