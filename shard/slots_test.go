@@ -153,14 +153,17 @@ func TestSlotsLeaveNothingBehind(t *testing.T) {
 // TestSlotCosts: a pop by slot reads as much with few elements in other slots as with very many, also when these were there first, when
 // most of what was there is gone, and when nothing is cached; and so does a pop at the tail behind many pops by slot.
 func TestSlotCosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long under the race detector, which has nothing to find in it")
+	}
 	read := func(others, cache int) (costs [4]int64) {
 		st := openSlotted(t, cache)
 		defer closeTest(t, st)
 		rows := func(fn func(l List)) int64 {
 			s := st.shards[0]
-			before := s.stats.RowsRead
+			before := rowsRead(s)
 			inSlots(t, st, fn)
-			return s.stats.RowsRead - before
+			return rowsRead(s) - before
 		}
 		inSlots(t, st, func(l List) { // so that the list is indexed when it is filled
 			if err := l.ExpectSlots(); err != nil {
