@@ -86,13 +86,13 @@ func TestClaimSlotsRefused(t *testing.T) {
 func TestSlotDigitsOfBacklog(t *testing.T) {
 	s := startQueues(t)
 	c := s.client()
-	s.set("queues", "mail slot-digits=1")
+	s.set("queues", "mail shard-prefix-len=1")
 	c.enqueueSlots("mail", 0x10, 0xa0, 0xa1)
 	if got := fmt.Sprint(c.claimed("q.claim w slots a-f commands 1 mail")); got != "[a0000001]" {
 		t.Errorf("claimed %s", got)
 	}
-	s.set("queues", "mail slot-digits=3")
-	c.want("-ERR 2 tasks of priority 0 wait in the queue mail in slots of 1 digits, and slot-digits is 3: set it to 1 again until none of them waits any "+
+	s.set("queues", "mail shard-prefix-len=3")
+	c.want("-ERR 2 tasks of priority 0 wait in the queue mail in slots of 1 digits, and shard-prefix-len is 3: set it to 1 again until none of them waits any "+
 		"more, or claim them without SHARE and SLOTS", "q.claim w share 0 of 2 commands 1 mail")
 	if got := c.claimed("q.claim w count 2 commands 1 mail"); len(got) != 2 {
 		t.Errorf("claimed %v", got)

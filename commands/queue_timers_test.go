@@ -179,6 +179,17 @@ func TestRetentionAtAClaim(t *testing.T) {
 	c.want("$10 1767452645", "zscore codeq:tasks:ttl 2")
 }
 
+// TestEndedStaysEnded: an old client's last word puts a task that has ended among the delayed ones; when it comes due it is dropped.
+func TestEndedStaysEnded(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.claim w commands 1 a", "q.submit w 1 result 1")
+	c.send(fmt.Sprintf("zadd codeq:q:a:delayed %d 1", s.clock.Now().Unix()+5))
+	s.clock.Advance(6 * time.Second)
+	c.eventually(":0 :0", "zcard codeq:q:a:delayed", "llen codeq:q:a:pending:0")
+	c.want("*-1", "q.claim w commands 1 a")
+}
+
 // TestTimersAfterARestart: what was due while the server was down is done at once, and what is not yet keeps its time.
 func TestTimersAfterARestart(t *testing.T) {
 	fs := vfs.NewMem()

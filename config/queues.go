@@ -35,7 +35,7 @@ const (
 	QueueMaxPending  = "max-pending"
 	QueueMaxPayload  = "max-payload"
 	QueueMaxRate     = "max-rate"
-	QueueSlotDigits  = "slot-digits"
+	QueueSlotDigits  = "shard-prefix-len"
 )
 
 // queueBackoffs are the words for backoff.
@@ -146,7 +146,7 @@ func (k queueRules) format(c *Config) string {
 
 func (k queueRules) describe() string {
 	return "a mapping of patterns such as mail:* to lists of lease, attempts, backoff (" + strings.Join(queueBackoffs(), ", ") +
-		"), backoff-base, backoff-max, retention, paused, max-pending, max-payload, max-rate and slot-digits, each with = and its value"
+		"), backoff-base, backoff-max, retention, paused, max-pending, max-payload, max-rate and shard-prefix-len, each with = and its value"
 }
 
 // queueSettings are those of queues.

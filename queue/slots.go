@@ -100,7 +100,7 @@ func (t *Tx) openSlots(c *Claim) error {
 			}
 			err = pending.CheckSlots(digits)
 			if other := (*shard.SlotDigitsError)(nil); errors.As(err, &other) {
-				return failed(Invalid, "%d tasks of priority %d wait in the queue %s in slots of %d digits, and slot-digits is %d: "+
+				return failed(Invalid, "%d tasks of priority %d wait in the queue %s in slots of %d digits, and shard-prefix-len is %d: "+
 					"set it to %d again until none of them waits any more, or claim them without SHARE and SLOTS",
 					other.Count, priority, name, other.Have, digits, other.Have)
 			}
