@@ -92,6 +92,10 @@ func clientLibraries() []clientLibrary {
 			return join(plain("SADD resque:queues "+q, "RPUSH resque:queue:"+q+" "+id, "LPOP resque:queue:"+q, "SET resque:worker:w "+id,
 				"INCR resque:stat:processed", "INCR resque:stat:processed:w", "DEL resque:worker:w"))
 		}},
+		{"node-resque", func(q, id string) [][]string {
+			return join(multi("SADD resque:queues "+q, "RPUSH resque:queue:"+q+" "+id), [][]string{touch("resque:queue:"+q, "resque:worker:w")},
+				multi("INCR resque:stat:processed", "INCR resque:stat:processed:w"), plain("DEL resque:worker:w"))
+		}},
 		{"Sidekiq", func(q, id string) [][]string {
 			return join(multi("SADD queues "+q, "LPUSH queue:"+q+" "+id), plain("RPOP queue:"+q),
 				multi("INCRBY stat:processed 1", "INCRBY stat:processed:day 1", "INCRBY stat:failed 0"))

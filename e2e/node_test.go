@@ -53,3 +53,12 @@ func TestBullMQOverNodeRedisFeatures(t *testing.T) {
 func TestIORedisFeatures(t *testing.T) { test(t, features(node(t, "ioredis_features.js"))) }
 
 func TestNodeRedisFeatures(t *testing.T) { test(t, features(node(t, "noderedis_features.js"))) }
+
+func TestResque(t *testing.T) {
+	c := nodeLoad(t, "resque.js")
+	c.left = keysBut("resque:queues", "resque:stat:*", "resque:connection_test_key", "resque:resque-retry:*", "resque:failure-resque-retry:*")
+	c.repeats = "an enqueue whose reply was lost is sent again, and so is a job that a worker had on its way"
+	test(t, c)
+}
+
+func TestResqueFeatures(t *testing.T) { test(t, features(node(t, "resque_features.js"))) }
