@@ -132,6 +132,43 @@ func TestOpenRefusesMissingParts(t *testing.T) {
 	}
 }
 
+// TestOpenRefusesAnOlderLog puts the log's files of some time ago in the place of the later ones, as a backup that was taken in parts does.
+func TestOpenRefusesAnOlderLog(t *testing.T) {
+	fs := vfs.NewMem()
+	opts := testOptions(fs, 2, clock.NewManual(testStart))
+	st := openTest(t, opts)
+	for n := range 2 {
+		if err := commitBoth(st, st.NewTx(), n); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			if _, err := vfs.Clone(fs, fs, "data/log", "older"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	closeTest(t, st)
+	for _, move := range [][2]string{{"data/log", "newer"}, {"older", "data/log"}} {
+		if err := fs.Rename(move[0], move[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		st, err := Open(opts)
+		if err == nil {
+			closeTest(t, st)
+			t.Fatal("opened")
+		}
+		if !strings.Contains(err.Error(), "the log ends at 1") {
+			t.Fatalf("error %q does not tell where the log ends", err)
+		}
+	}
+	if err := errors.Join(fs.RemoveAll("data/log"), fs.Rename("newer", "data/log")); err != nil {
+		t.Fatal(err)
+	}
+	closeTest(t, openTest(t, opts))
+}
+
 // rewriteFormat makes the closed data directory one that was made with the version.
 func rewriteFormat(t *testing.T, opts Options, version int) {
 	t.Helper()

@@ -321,15 +321,19 @@ func (st *Store) openLog(create bool) error {
 			return err
 		}
 	}
+	r := replay{store: st, last: make([]uint64, len(st.shards))}
 	log, err := openLog(logOptions{
 		FS: st.fs, Dir: st.path("log"), Create: create, Policy: st.opts.Fsync, SegmentSize: st.opts.LogSegment,
 		Logger: st.logger, Rotated: st.nudgeTrimmer, Failed: func(err error) { _ = st.fail(err) },
-	}, st.replay)
+	}, r.apply)
 	if err != nil {
 		return err
 	}
 	st.log = log
 	st.opened.Store(log)
+	if err := r.checkEnd(); err != nil {
+		return err
+	}
 	for _, s := range st.shards {
 		if err := s.loadState(); err != nil {
 			return fmt.Errorf("shard %s: %w", s.name, err)
@@ -341,12 +345,20 @@ func (st *Store) openLog(create bool) error {
 	return nil
 }
 
-func (st *Store) replay(parts []logPart) error {
+// replay brings the shards up to the end of the log.
+type replay struct {
+	store *Store
+	last  []uint64 // by shard, the last of its commits in the log; 0 for none
+}
+
+func (r *replay) apply(parts []logPart) error {
+	st := r.store
 	for _, p := range parts {
 		if int(p.shard) >= len(st.shards) {
 			return fmt.Errorf("the log has a commit of shard number %d, which does not exist", p.shard)
 		}
 		s := st.shards[p.shard]
+		r.last[p.shard] = p.number
 		if p.number <= s.state.number {
 			continue
 		}
@@ -363,6 +375,18 @@ func (st *Store) replay(parts []logPart) error {
 			return fmt.Errorf("shard %s: replay commit %d: %w", s.name, p.number, err)
 		}
 		s.state.number = p.number
+	}
+	return nil
+}
+
+// checkEnd refuses a log that ends before what is in a shard's tables. Since nothing gets there before the log is durable,
+// the end of the log is gone then, and with it what was only there.
+func (r *replay) checkEnd() error {
+	for i, s := range r.store.shards {
+		if last := r.last[i]; last != 0 && last < s.state.number {
+			return fmt.Errorf("shard %s stands at commit %d and the log ends at %d: the last log files are missing, or older ones in their place; restore both from one backup",
+				s.name, s.state.number, last)
+		}
 	}
 	return nil
 }
