@@ -70,23 +70,40 @@ func TestListWindows(t *testing.T) {
 	}
 }
 
-// holdStage makes what is staged the stage that is being applied, and stay so until the function is called that it returns. The
-// caller has the shard locked and does nothing that has to wait for it.
+// holdStage makes what is staged the stage that is being applied, and stay so until the function is called that it returns, but for
+// rows that somebody waits for. The caller has the shard locked and does not wait for all.
 func holdStage(t *testing.T, s *Shard) (applied func()) {
 	t.Helper()
 	if err := s.awaitApplied(); err != nil {
 		t.Fatal(err)
 	}
 	g := s.staged
-	g.done = make(chan struct{})
+	g.done, g.urgent = make(chan struct{}), make(chan urgentGroup)
 	s.staged = newStage()
 	s.applying.Store(g)
-	return func() {
-		if err := s.applyStage(g); err != nil {
-			t.Fatal(err)
+	goOn := make(chan struct{})
+	go func() { // ends with the call of the function
+		defer close(g.done)
+		for {
+			select {
+			case u := <-g.urgent:
+				if err := s.applyRows(g, g.chained(u.group)); err != nil {
+					t.Error(err)
+				}
+				close(u.applied)
+				continue
+			case <-goOn:
+			}
+			if err := s.applyStage(g); err != nil {
+				t.Error(err)
+			}
+			s.applying.Store(nil)
+			return
 		}
-		s.applying.Store(nil)
-		close(g.done)
+	}()
+	return func() {
+		close(goOn)
+		<-g.done
 	}
 }
 

@@ -433,10 +433,8 @@ func (s *Shard) closeOverlay() {
 
 // iterate opens an iterator over the rows with start <= key < end.
 func (s *Shard) iterate(r pebble.Reader, start, end []byte) (*pebble.Iterator, error) {
-	if s.staged.mayHave(start, end) || s.applying.Load().mayHave(start, end) {
-		if err := s.unstage(); err != nil {
-			return nil, err
-		}
+	if err := s.unstageWithin(start, end); err != nil {
+		return nil, err
 	}
 	return s.iterateApplied(r, start, end)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -16,33 +17,46 @@ import (
 // inserting them at random places of a memtable, a skiplist. When the table is full, another takes its place, and a
 // goroutine sorts the rows of the first and applies them as one batch, while the shard goes on. A row that is written
 // again before that (the metadata of a busy list, the state row of every commit), or written and deleted, reaches Pebble
-// once. One that is new and deleted before that never does. See ADR 0009.
+// once. One that is new and deleted before that never does. See ADR 0009 and, for what follows, ADR 0019.
 //
-// The log has every commit, so what is staged is as safe as what is in a memtable: both are replayed after a crash. A stage
-// is applied whole, and commits are staged whole, so a shard's tables always end at a commit.
+// The log has every commit, so what is staged is as safe as what is in a memtable: both are replayed after a crash. The
+// state row of a stage is applied with the last of its rows. So a shard's tables have all that belongs to the commit that
+// their state row tells, perhaps some rows of later commits besides, and replaying these writes them again.
 //
 // Reading a row looks into the stages first. Iterating needs order: rows that are staged for what is iterated over are
-// applied before.
+// applied before, ahead of what else is staged.
 
 const (
-	// stageBytes of rows fill a stage. Whoever has to wait for one to be applied waits for a millisecond or two.
-	stageBytes = 256 << 10
-	// stagedOverhead is what a row takes in a batch besides its key and value, at most.
-	stagedOverhead = 16
-	// stageGroups is the size of a stage's filter of groups, in bits.
+	// stageBytes of rows fill a stage, or a stagePart of a memtable if that is less. The larger it is, the more rows come and go
+	// in it.
+	stageBytes = 4 << 20
+	stagePart  = 4
+	// stageStep is how many bytes of rows are applied at a time. Whoever needs some before the others waits for a step.
+	stageStep = 256 << 10
+	// stageGroups is how many chains of groups a stage has.
 	stageGroups = 4096
+	// stageSlots is how many slots a stage begins with.
+	stageSlots = 1024
 )
 
 // stage is a hash table of rows that are committed and not yet applied. It is changed under the shard's lock until it is
-// being applied, and not at all from then on.
+// being applied. From then on only what the applying goroutine marks in its rows changes, and groups, under the shard's lock.
 type stage struct {
 	rows  []stagedRow
 	slots []uint32 // open addressing by hash: index of the row + 1, 0 is free
 	data  []byte   // keys and values
-	// groups has a bit for each group of rows that the stage may have rows of; see groupOf.
-	groups [stageGroups / 64]uint64
+	// groups chains rows that are to be applied by the hashes of their groups, see groupOf: index of a row + 1, 0 for none.
+	groups [stageGroups]uint32
+	// urgent takes chains that somebody waits for while the stage is being applied.
+	urgent chan urgentGroup
 	// done is closed when the rows are in Pebble, or can't get there.
 	done chan struct{}
+}
+
+// urgentGroup is a chain of rows that is to be applied before others. applied is closed then.
+type urgentGroup struct {
+	group   int
+	applied chan struct{}
 }
 
 // stagedRow says where in data the row is.
@@ -51,18 +65,20 @@ type stagedRow struct {
 	key, keyLen uint32
 	val, valLen uint32
 	valRoom     uint32 // bytes that a new value may take in place of the old one
+	next        uint32 // the next row of the chain of its group: index + 1, 0 for none
 	deleted     bool
-	isNew       bool // there was none of the key when it was put first
+	isNew       bool // Pebble has none of the key
+	applied     bool // it is in Pebble as it is here
+	chained     bool // it is in the chain of its group
 }
 
-func newStage() *stage {
-	return &stage{slots: make([]uint32, 2*stageBytes/64), data: make([]byte, 0, stageBytes+stageBytes/4)}
-}
+func newStage() *stage { return &stage{slots: make([]uint32, stageSlots)} }
 
 // reset empties the stage for its next use.
 func (g *stage) reset() {
 	clear(g.slots)
-	g.rows, g.data, g.groups = g.rows[:0], g.data[:0], [len(g.groups)]uint64{}
+	clear(g.groups[:])
+	g.rows, g.data = g.rows[:0], g.data[:0]
 }
 
 // groupOf is the part of a key that names the collection or the keyspace that the row belongs to, or else the kind of row. It
@@ -86,7 +102,10 @@ func (g *stage) put(key, val []byte, deleted, isNew bool) {
 		g.add(at, hash, key, isNew)
 	}
 	row := &g.rows[g.slots[at]-1]
-	row.deleted = deleted
+	if !row.chained { // its chain was applied
+		g.chain(g.slots[at])
+	}
+	row.deleted, row.applied = deleted, false
 	if uint32(len(val)) > row.valRoom {
 		row.val, row.valRoom = uint32(len(g.data)), uint32(len(val))
 		g.data = append(g.data, val...)
@@ -99,9 +118,25 @@ func (g *stage) add(at int, hash uint64, key []byte, isNew bool) {
 	g.rows = append(g.rows, stagedRow{hash: hash, isNew: isNew, key: uint32(len(g.data)), keyLen: uint32(len(key)), val: uint32(len(g.data) + len(key))})
 	g.data = append(g.data, key...)
 	g.slots[at] = uint32(len(g.rows))
-	bit := xxhash.Sum64(groupOf(key)) % stageGroups
-	g.groups[bit/64] |= 1 << (bit % 64)
+	g.chain(g.slots[at])
 }
+
+// chain puts a row, its index + 1, into the chain of its group.
+func (g *stage) chain(n uint32) {
+	row := &g.rows[n-1]
+	first := &g.groups[chainOf(groupOf(g.keyOf(row)))]
+	row.next, *first, row.chained = *first, n, true
+}
+
+// unchain forgets a chain, which was applied.
+func (g *stage) unchain(group int) {
+	for n := g.groups[group]; n != 0; n = g.rows[n-1].next {
+		g.rows[n-1].chained = false
+	}
+	g.groups[group] = 0
+}
+
+func chainOf(group []byte) int { return int(xxhash.Sum64(group) % stageGroups) }
 
 // find returns the slot of the key, or the free one where it belongs.
 func (g *stage) find(hash uint64, key []byte) int {
@@ -152,41 +187,59 @@ func (g *stage) get(key []byte) (val []byte, deleted, ok bool) {
 	return g.valOf(row), row.deleted, true
 }
 
-// mayHave tells whether the stage may have rows with start <= key < end.
-func (g *stage) mayHave(start, end []byte) bool {
-	if g == nil || len(g.rows) == 0 {
-		return false
-	}
-	group := groupOf(start)
-	if !isWithin(group, end) {
-		return true
-	}
-	bit := xxhash.Sum64(group) % stageGroups
-	return g.groups[bit/64]&(1<<(bit%64)) != 0
-}
-
 // isWithin tells whether all keys before end, from the group's on, are the group's.
 func isWithin(group, end []byte) bool {
 	next := upperBound(group)
 	return next == nil || bytes.Compare(end, next) <= 0
 }
 
-// fill puts the rows, in order, into a batch.
-func (g *stage) fill(b *pebble.Batch) {
-	type place struct {
-		high, low uint64 // the first 16 bytes of the key
-		row       *stagedRow
+// sortedRow is a staged row with what it is sorted by.
+type sortedRow struct {
+	high, low uint64 // the first 16 bytes of the key
+	row       *stagedRow
+}
+
+// toSort returns the row as it is sorted, unless it need not be applied.
+func (g *stage) toSort(row *stagedRow) (r sortedRow, ok bool) {
+	if row.applied || row.isNew && row.deleted { // the latter came and went
+		return r, false
 	}
-	places := make([]place, 0, len(g.rows))
+	var head [16]byte
+	copy(head[:], g.keyOf(row))
+	return sortedRow{binary.BigEndian.Uint64(head[:8]), binary.BigEndian.Uint64(head[8:]), row}, true
+}
+
+// all returns the rows that are to be applied, in order, but for the state row, which comes last.
+func (g *stage) all() []sortedRow {
+	rows := make([]sortedRow, 0, len(g.rows)+1)
+	var state []sortedRow
 	for i := range g.rows {
-		if g.rows[i].isNew && g.rows[i].deleted {
-			continue // came and went
+		r, ok := g.toSort(&g.rows[i])
+		switch {
+		case !ok:
+		case g.data[r.row.key] == rowState:
+			state = append(state, r)
+		default:
+			rows = append(rows, r)
 		}
-		var head [16]byte
-		copy(head[:], g.keyOf(&g.rows[i]))
-		places = append(places, place{binary.BigEndian.Uint64(head[:8]), binary.BigEndian.Uint64(head[8:]), &g.rows[i]})
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	g.sort(rows)
+	return append(rows, state...)
+}
+
+// chained returns the rows of a chain that are to be applied, in order.
+func (g *stage) chained(group int) (rows []sortedRow) {
+	for n := g.groups[group]; n != 0; n = g.rows[n-1].next {
+		if r, ok := g.toSort(&g.rows[n-1]); ok && g.data[r.row.key] != rowState {
+			rows = append(rows, r)
+		}
+	}
+	g.sort(rows)
+	return rows
+}
+
+func (g *stage) sort(rows []sortedRow) {
+	slices.SortFunc(rows, func(a, b sortedRow) int {
 		if a.high != b.high {
 			return cmp.Compare(a.high, b.high)
 		}
@@ -195,13 +248,25 @@ func (g *stage) fill(b *pebble.Batch) {
 		}
 		return bytes.Compare(g.keyOf(a.row), g.keyOf(b.row))
 	})
-	for _, p := range places {
-		if p.row.deleted {
-			must(b.Delete(g.keyOf(p.row), nil))
-		} else {
-			must(b.Set(g.keyOf(p.row), g.valOf(p.row), nil))
+}
+
+// fill puts the first rows that are still to be applied into a batch, about so many bytes of them, marks them and returns the rest.
+func (g *stage) fill(b *pebble.Batch, rows []sortedRow, limit int) (rest []sortedRow) {
+	for i, r := range rows {
+		switch {
+		case r.row.applied:
+			continue
+		case r.row.deleted:
+			must(b.Delete(g.keyOf(r.row), nil))
+		default:
+			must(b.Set(g.keyOf(r.row), g.valOf(r.row), nil))
+		}
+		r.row.applied, r.row.isNew = true, false
+		if b.Len() >= limit {
+			return rows[i+1:]
 		}
 	}
+	return nil
 }
 
 // row looks for a row in what is staged. It is valid until the next commit.
@@ -258,7 +323,7 @@ func (s *Shard) turnStage() error {
 		s.staged = newStage()
 	}
 	s.staged.reset() // only now: nobody but the holder of the shard can still be reading it
-	g.done = make(chan struct{})
+	g.done, g.urgent = make(chan struct{}), make(chan urgentGroup)
 	s.applying.Store(g)
 	s.store.goroutines.Go(func() { s.applyBehind(g) }) // ends when it is applied
 	return nil
@@ -303,11 +368,74 @@ func (s *Shard) unstage() error {
 	return nil
 }
 
+// unstageWithin returns when what is staged of the rows with start <= key < end is applied.
+func (s *Shard) unstageWithin(start, end []byte) error {
+	group := groupOf(start)
+	if !isWithin(group, end) {
+		return s.unstage()
+	}
+	chain := chainOf(group)
+	if g := s.applying.Load(); g != nil && g.groups[chain] != 0 {
+		if err := s.hasten(g, chain); err != nil {
+			return err
+		}
+	}
+	g := s.staged
+	if g.groups[chain] == 0 {
+		return nil
+	}
+	if err := s.applyRows(g, g.chained(chain)); err != nil {
+		return s.store.fail(err)
+	}
+	g.unchain(chain)
+	return nil
+}
+
+// hasten returns when a chain of the stage that is being applied is.
+func (s *Shard) hasten(g *stage, chain int) error {
+	u := urgentGroup{chain, make(chan struct{})}
+	select {
+	case g.urgent <- u:
+	case <-g.done:
+		return s.awaitApplied()
+	}
+	select {
+	case <-u.applied:
+	case <-g.done: // both may be
+		return s.awaitApplied()
+	}
+	g.groups[chain] = 0
+	return nil
+}
+
+// applyStage applies the rows of a stage in steps, and between them what somebody waits for.
 func (s *Shard) applyStage(g *stage) error {
-	b := s.db.NewBatchWithSize(len(g.data) + stagedOverhead*len(g.rows))
-	g.fill(b)
-	err := s.applyBatch(b)
-	return errors.Join(err, b.Close())
+	for rows := g.all(); len(rows) > 0; {
+		b := s.db.NewBatchWithSize(stageStep + stageStep/4)
+		rows = g.fill(b, rows, stageStep)
+		if err := errors.Join(s.applyBatch(b), b.Close()); err != nil {
+			return err
+		}
+		select {
+		case u := <-g.urgent:
+			if err := s.applyRows(g, g.chained(u.group)); err != nil {
+				return err
+			}
+			close(u.applied)
+		default:
+		}
+	}
+	return nil
+}
+
+// applyRows applies rows of a stage.
+func (s *Shard) applyRows(g *stage, rows []sortedRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	b := s.db.NewBatch()
+	g.fill(b, rows, math.MaxInt)
+	return errors.Join(s.applyBatch(b), b.Close())
 }
 
 func (s *Shard) applyBatch(b *pebble.Batch) error {

@@ -3,7 +3,10 @@ package shard
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -63,7 +66,7 @@ func TestStageNewRows(t *testing.T) {
 	put("stays", true)
 	b := st.shards[0].db.NewBatch()
 	defer b.Close()
-	g.fill(b)
+	g.fill(b, g.all(), math.MaxInt)
 	got := ""
 	for r := b.Reader(); ; {
 		kind, key, _, ok, err := r.Next()
@@ -80,32 +83,182 @@ func TestStageNewRows(t *testing.T) {
 	}
 }
 
-// TestStageGroups checks that an iterator waits for rows of its own collection, and for no others.
+// TestStageGroups checks that an iterator has rows of its own collection applied, of a stage that takes rows and of one that is
+// being applied, and no others, and that the rest goes where it belongs.
 func TestStageGroups(t *testing.T) {
-	g := newStage()
-	g.put(appendFieldKey(nil, 7, elementHash([]byte("f")), []byte("f")), nil, false, false)
-	g.put(appendMetaKey(nil, 3, "k"), nil, false, false)
+	field := appendFieldKey(nil, 7, elementHash([]byte("f")), []byte("f"))
+	key := appendMetaKey(nil, 3, "k")
 	of := func(row byte, id uint64) []byte { return appendElementPrefix(nil, row, id) }
 	for _, c := range []struct {
-		start, end []byte
-		want       bool
+		start, end  []byte
+		field, meta bool
 	}{
-		{of(rowElement, 7), of(rowElement, 8), true},
-		{append(of(rowElement, 7), 'x'), of(rowElement, 8), true},
-		{of(rowElement, 8), of(rowElement, 9), false},
-		{of(rowScore, 7), of(rowScore, 8), false},
-		{of(rowElement, 6), of(rowElement, 8), true}, // more than one collection
-		{[]byte{rowMeta, 0, 0, 0, 3}, []byte{rowMeta, 0, 0, 0, 4}, true},
-		{[]byte{rowMeta, 0, 0, 0, 4}, []byte{rowMeta, 0, 0, 0, 5}, false},
-		{[]byte{rowDead}, []byte{rowDead + 1}, false},
+		{of(rowElement, 7), of(rowElement, 8), true, false},
+		{append(of(rowElement, 7), 'x'), of(rowElement, 8), true, false},
+		{of(rowElement, 8), of(rowElement, 9), false, false},
+		{of(rowScore, 7), of(rowScore, 8), false, false},
+		{of(rowElement, 6), of(rowElement, 8), true, true}, // more than one collection: all are applied
+		{[]byte{rowMeta, 0, 0, 0, 3}, []byte{rowMeta, 0, 0, 0, 4}, false, true},
+		{[]byte{rowMeta, 0, 0, 0, 4}, []byte{rowMeta, 0, 0, 0, 5}, false, false},
+		{[]byte{rowDead}, []byte{rowDead + 1}, false, false},
 	} {
-		if got := g.mayHave(c.start, c.end); got != c.want {
-			t.Errorf("%q to %q: %t", c.start, c.end, got)
+		for _, behind := range []bool{false, true} {
+			st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
+			s := st.shards[0]
+			s.mu.Lock()
+			if err := s.unstage(); err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range [][]byte{field, key} {
+				s.staged.put(row, []byte("v"), false, true)
+			}
+			release := func() {}
+			if behind {
+				release = sync.OnceFunc(holdStage(t, s))
+			}
+			if c.field && c.meta {
+				release() // who waits for all waits for the rest of the stage
+			}
+			if err := s.unstageWithin(c.start, c.end); err != nil {
+				t.Fatal(err)
+			}
+			if a, b := isApplied(t, s, field), isApplied(t, s, key); a != c.field || b != c.meta {
+				t.Errorf("%q to %q, behind %t: the field is applied: %t, the key: %t", c.start, c.end, behind, a, b)
+			}
+			release()
+			if err := s.unstage(); err != nil || !isApplied(t, s, field) || !isApplied(t, s, key) {
+				t.Errorf("%q to %q, behind %t: not all is applied in the end: %v", c.start, c.end, behind, err)
+			}
+			s.mu.Unlock()
+			closeTest(t, st)
 		}
 	}
-	g.reset()
-	if g.put([]byte{rowState}, nil, false, false); g.mayHave(of(rowElement, 7), of(rowElement, 8)) {
-		t.Error("a stage remembers the groups of its last use")
+}
+
+func isApplied(t *testing.T, s *Shard, key []byte) bool {
+	t.Helper()
+	_, closer, err := s.db.Get(key)
+	if err == pebble.ErrNotFound {
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := closer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// TestStageAhead puts and deletes rows of some collections, has now one and now another applied ahead of the others, in stages that take
+// rows and in such as are being applied, and compares what iterators see with a model.
+func TestStageAhead(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.stageBytes = 2000
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	s := st.shards[0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rng := rand.New(rand.NewPCG(3, 4))
+	model := [3]map[string]string{{}, {}, {}}
+	for i := range 20_000 {
+		id := rng.IntN(len(model))
+		key := string(appendIndexKey(nil, uint64(1000+id), int64(rng.IntN(40))))
+		s.staged.makeRoom(1)
+		if old, there := model[id][key]; there && rng.IntN(2) == 0 {
+			s.staged.put([]byte(key), nil, true, false)
+			delete(model[id], key)
+		} else {
+			val := old + fmt.Sprint(i%7)
+			s.staged.put([]byte(key), []byte(val), false, !there)
+			model[id][key] = val
+		}
+		if len(s.staged.data) > opts.stageBytes {
+			if err := s.turnStage(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rng.IntN(50) != 0 {
+			continue
+		}
+		got := map[string]string{}
+		err := s.eachRow(appendElementPrefix(nil, rowElement, uint64(1000+id)), appendElementPrefix(nil, rowElement, uint64(1001+id)),
+			func(row, val []byte) error {
+				got[string(row)] = string(val)
+				return nil
+			})
+		if err != nil || !maps.Equal(got, model[id]) {
+			t.Fatalf("step %d: an iterator sees %q, %v; want %q", i, got, err, model[id])
+		}
+	}
+}
+
+// TestStageAheadOfCrash has rows that were applied ahead of the others written to a table, and the process die then: the log brings back
+// all that was committed, over rows that are later than the state row.
+func TestStageAheadOfCrash(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	opts := testOptions(fs, 1, clock.NewManual(testStart))
+	st := openTest(t, opts)
+	s, tx := st.shards[0], st.NewTx()
+	add := func(key string, i int) {
+		t.Helper()
+		tx.Begin(st.All())
+		l, err := tx.DB(0).List([]byte(key))
+		if err == nil {
+			err = l.Push(Tail, fmt.Append(nil, i))
+		}
+		if err == nil && i >= 5 {
+			_, _, err = l.Pop(Head)
+		}
+		if err == nil {
+			err = tx.Commit()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Wait(tx.End()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		add("a", i)
+		add("b", i)
+		if i == 10 {
+			s.mu.Lock()
+			id := s.cache.get(0, []byte("a")).id
+			err := s.unstageWithin(appendElementPrefix(nil, rowElement, id), appendElementPrefix(nil, rowElement, id+1))
+			if err == nil {
+				err = s.db.Flush()
+			}
+			s.mu.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := st.log.sync(); err != nil {
+		t.Fatal(err)
+	}
+	opts.FS = fs.CrashClone(vfs.CrashCloneCfg{})
+	crashed := openTest(t, opts)
+	defer closeTest(t, crashed)
+	closeTest(t, st)
+	tx = crashed.NewTx()
+	tx.Begin(crashed.All())
+	defer tx.End()
+	for _, key := range []string{"a", "b"} {
+		l, err := tx.DB(0).List([]byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if err := l.Range(0, 4, func(val []byte) { got += string(val) + " " }); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := l.Len(); n != 5 || err != nil || got != "15 16 17 18 19 " {
+			t.Errorf("%s has %d elements, %s, %v", key, n, got, err)
+		}
 	}
 }
 

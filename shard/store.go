@@ -130,7 +130,7 @@ func Open(opts Options) (_ *Store, err error) {
 	if st.fs == nil {
 		st.fs = vfs.Default
 	}
-	st.opts.stageBytes = cmp.Or(opts.stageBytes, stageBytes)
+	st.opts.stageBytes = cmp.Or(opts.stageBytes, min(stageBytes, opts.MemtableBytes/stagePart))
 	st.opts.stringBytes = cmp.Or(opts.stringBytes, stringBytes)
 	st.opts.chunkBits = cmp.Or(opts.chunkBits, chunkBits)
 	st.opts.manyRows = cmp.Or(opts.manyRows, manyRows)

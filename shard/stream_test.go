@@ -53,6 +53,12 @@ func streamRows(t *testing.T, st *Store) map[string]int {
 	t.Helper()
 	found := map[string]int{}
 	for _, s := range st.shards {
+		s.mu.Lock()
+		err := s.unstage()
+		s.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
 		it, err := s.db.NewIter(nil)
 		if err != nil {
 			t.Fatal(err)
