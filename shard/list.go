@@ -35,6 +35,7 @@ type listBody struct {
 	head, tail  int64
 	front, back listWindow
 	slots       *slotIndex // nil: nobody pops the list by slot
+	inner       bool       // the transaction has written elements between the windows
 }
 
 type listItem struct {
@@ -137,6 +138,7 @@ func (b *listBody) gap() (from, to int64) {
 
 // settle cuts windows that have grown; a small list stays whole.
 func (b *listBody) settle() {
+	b.inner = false
 	if b.front.bytes > listWindowBytes {
 		b.front.cut(Tail, listWindowBytes/2)
 	}
@@ -227,7 +229,7 @@ func (s *Shard) window(o *object, end End) (*listWindow, error) {
 	}
 	from, to := b.gap()
 	each := s.eachIndex
-	if b.contiguous(o) && !o.dirty {
+	if b.contiguous(o) && !b.inner {
 		each = s.everyIndex
 	}
 	err := each(o, from, to, end, func(it listItem) bool {
@@ -263,7 +265,7 @@ func (s *Shard) eachIndex(o *object, from, to int64, end End, fn func(listItem) 
 	return s.finish(it)
 }
 
-// everyIndex is eachIndex for a list that has an element at every index and that the transaction has not changed. As it is known
+// everyIndex is eachIndex for a list that has an element at every index, of which the transaction has written none. As it is known
 // which rows there must be, those that are staged are looked up, and need not be applied first: of a queue that is being
 // popped, little else is staged than the deletions of what was popped.
 func (s *Shard) everyIndex(o *object, from, to int64, end End, fn func(listItem) bool) error {
@@ -421,6 +423,8 @@ func (l List) Set(i int64, val []byte) (ok bool, err error) {
 		b.front.replace(int(pos), copied)
 	} else if fromEnd := o.count - pos; fromEnd <= int64(b.back.Len()) {
 		b.back.replace(b.back.Len()-int(fromEnd), copied)
+	} else {
+		b.inner = true
 	}
 	return true, nil
 }

@@ -65,6 +65,7 @@ func (p *listPlace) up() int {
 // insertAt puts the value at the place.
 func (s *Shard) insertAt(o *object, p *listPlace, val []byte) {
 	s.modify(o)
+	o.list.inner = true
 	fresh := listItem{val: val}
 	if up := p.up(); p.at > 0 && up < p.down {
 		fresh.index = p.items[p.at-1].index + 1

@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,4 +127,77 @@ func popBoth(t *testing.T, list List, end End, want []string) []string {
 		t.Fatalf("popped %.40q, want %.40q", val, expected)
 	}
 	return rest
+}
+
+// onList runs fn on a list in a transaction and commits it.
+func onList(t *testing.T, st *Store, fn func(l List) error) {
+	t.Helper()
+	change(t, st, st.All(), func(_ *Tx, d DB) error {
+		l, err := d.List([]byte("l"))
+		if err == nil {
+			err = fn(l)
+		}
+		return err
+	})
+}
+
+// TestListChangedBetweenWindows pops, in the transaction that has changed them, elements that neither window has.
+func TestListChangedBetweenWindows(t *testing.T) {
+	const n = 1000
+	pivot := fmt.Sprint("e", n/2)
+	for name, change := range map[string]func(l List, want []string) ([]string, error){
+		"replaced": func(l List, want []string) ([]string, error) {
+			want[n/2] = "changed"
+			_, err := l.Set(n/2, []byte("changed"))
+			return want, err
+		},
+		"inserted": func(l List, want []string) ([]string, error) {
+			_, err := l.Insert(true, []byte(pivot), []byte("new"))
+			return slices.Insert(want, slices.Index(want, pivot), "new"), err
+		},
+		"removed": func(l List, want []string) ([]string, error) {
+			_, err := l.Remove(1, []byte(pivot))
+			at := slices.Index(want, pivot)
+			return slices.Delete(want, at, at+1), err
+		},
+		"removed and inserted": func(l List, want []string) ([]string, error) {
+			if _, err := l.Insert(false, []byte(pivot), []byte("new")); err != nil {
+				return nil, err
+			}
+			_, err := l.Remove(1, []byte(pivot))
+			want[slices.Index(want, pivot)] = "new"
+			return want, err
+		},
+	} {
+		for _, end := range []End{Head, Tail} {
+			st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
+			var want []string
+			onList(t, st, func(l List) (err error) {
+				for i := range n {
+					want = append(want, fmt.Sprint("e", i))
+					err = errors.Join(err, l.Push(Tail, []byte(want[i])))
+				}
+				return err
+			})
+			st.shards[0].cache.dropAll()
+			onList(t, st, func(l List) (err error) {
+				if _, _, err = l.Pop(1 - end); err != nil {
+					return err
+				}
+				if end == Tail {
+					want, err = change(l, want[1:])
+				} else {
+					want, err = change(l, want[:n-1])
+				}
+				for len(want) > 0 && err == nil {
+					want = popBoth(t, l, end, want)
+				}
+				return err
+			})
+			closeTest(t, st)
+			if t.Failed() {
+				t.Fatalf("%s, from end %d", name, end)
+			}
+		}
+	}
 }

@@ -52,7 +52,7 @@ type Shard struct {
 	tx         *Tx // that holds mu
 	batch      *pebble.Batch
 	dirty      []*object
-	inserts    []uint32   // which rows of the batch are new ones, see insert
+	marked     []uint32   // rows of the batch: if set, those that are new, see insert; if deleted, those of lists, see deleteIndexed
 	before     shardState // the state to return to on abort; valid while touched
 	touched    bool
 	expired    int64         // keys that it has removed since their deadline had passed
@@ -342,7 +342,7 @@ func (s *Shard) insert(key, val []byte) { s.put(key, val, true) }
 // put is insert for a new row and else set.
 func (s *Shard) put(key, val []byte, isNew bool) {
 	if isNew {
-		s.inserts = append(s.inserts, s.batch.Count())
+		s.marked = append(s.marked, s.batch.Count())
 	}
 	s.set(key, val)
 }
@@ -360,6 +360,12 @@ func (s *Shard) deleteRange(start, end []byte) {
 		s.ranged = true
 		must(s.batch.DeleteRange(start, end, nil))
 	}
+}
+
+// deleteIndexed is delete for a row of a list. When many that stand side by side are applied together, they go as one range.
+func (s *Shard) deleteIndexed(key []byte) {
+	s.marked = append(s.marked, s.batch.Count())
+	s.delete(key)
 }
 
 func (s *Shard) hasRoom(n int) bool {
@@ -575,7 +581,7 @@ func (s *Shard) endBatch() {
 	s.closeOverlay()
 	s.batch.Reset()
 	clear(s.dirty)
-	s.dirty, s.inserts = s.dirty[:0], s.inserts[:0]
+	s.dirty, s.marked = s.dirty[:0], s.marked[:0]
 	clear(s.times.listed)
 	s.signals = s.signals[:0]
 	s.times.listed, s.times.lapsing = s.times.listed[:0], s.times.lapsing[:0]

@@ -228,7 +228,7 @@ func (s *Shard) putItem(o *object, it listItem, isNew bool) {
 // dropItem deletes the rows of an element.
 func (s *Shard) dropItem(o *object, it listItem) {
 	s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, it.index)
-	s.delete(s.keyBuf)
+	s.deleteIndexed(s.keyBuf)
 	if o.list.slots != nil {
 		s.dropSlot(o, it)
 	}

@@ -33,6 +33,9 @@ const (
 	stagePart  = 4
 	// stageStep is how many bytes of rows are applied at a time. Whoever needs some before the others waits for a step.
 	stageStep = 256 << 10
+	// rangeRows is how many deleted rows of a list, side by side, are applied as one range. Readers have to look through the ranges of
+	// a memtable, so there should not be many.
+	rangeRows = 64
 	// stageGroups is how many chains of groups a stage has.
 	stageGroups = 4096
 	// stageSlots is how many slots a stage begins with.
@@ -67,6 +70,7 @@ type stagedRow struct {
 	valRoom     uint32 // bytes that a new value may take in place of the old one
 	next        uint32 // the next row of the chain of its group: index + 1, 0 for none
 	deleted     bool
+	indexed     bool // it is deleted, and of a list: the rows of a list have keys of one length, with the index at their end
 	isNew       bool // Pebble has none of the key
 	applied     bool // it is in Pebble as it is here
 	chained     bool // it is in the chain of its group
@@ -94,18 +98,18 @@ func groupOf(key []byte) []byte {
 	return key[:min(n, len(key))]
 }
 
-// put stages a row in the place of an older one of the same key.
-func (g *stage) put(key, val []byte, deleted, isNew bool) {
+// put stages a row in the place of an older one of the same key; for marked see Shard.marked.
+func (g *stage) put(key, val []byte, deleted, marked bool) {
 	hash := xxhash.Sum64(key)
 	at := g.find(hash, key)
 	if g.slots[at] == 0 {
-		g.add(at, hash, key, isNew)
+		g.add(at, hash, key, marked && !deleted)
 	}
 	row := &g.rows[g.slots[at]-1]
 	if !row.chained { // its chain was applied
 		g.chain(g.slots[at])
 	}
-	row.deleted, row.applied = deleted, false
+	row.deleted, row.indexed, row.applied = deleted, marked && deleted, false
 	if uint32(len(val)) > row.valRoom {
 		row.val, row.valRoom = uint32(len(g.data)), uint32(len(val))
 		g.data = append(g.data, val...)
@@ -252,21 +256,41 @@ func (g *stage) sort(rows []sortedRow) {
 
 // fill puts the first rows that are still to be applied into a batch, about so many bytes of them, marks them and returns the rest.
 func (g *stage) fill(b *pebble.Batch, rows []sortedRow, limit int) (rest []sortedRow) {
-	for i, r := range rows {
-		switch {
-		case r.row.applied:
-			continue
-		case r.row.deleted:
-			must(b.Delete(g.keyOf(r.row), nil))
-		default:
-			must(b.Set(g.keyOf(r.row), g.valOf(r.row), nil))
+	for b.Len() < limit && len(rows) > 0 {
+		n := g.run(rows)
+		if n >= rangeRows {
+			must(b.DeleteRange(g.keyOf(rows[0].row), upperBound(g.keyOf(rows[n-1].row)), nil))
 		}
-		r.row.applied, r.row.isNew = true, false
-		if b.Len() >= limit {
-			return rows[i+1:]
+		for _, r := range rows[:n] {
+			switch {
+			case r.row.applied || n >= rangeRows:
+			case r.row.deleted:
+				must(b.Delete(g.keyOf(r.row), nil))
+			default:
+				must(b.Set(g.keyOf(r.row), g.valOf(r.row), nil))
+			}
+			r.row.applied, r.row.isNew = true, false
 		}
+		rows = rows[n:]
 	}
-	return nil
+	return rows
+}
+
+// run is how many of the first rows are deleted elements of a list that stand side by side, at least 1.
+func (g *stage) run(rows []sortedRow) int {
+	n := 1
+	for n < len(rows) && g.isRun(rows[n-1].row) && g.isRun(rows[n].row) && g.areNeighbours(rows[n-1].row, rows[n].row) {
+		n++
+	}
+	return n
+}
+
+func (g *stage) isRun(row *stagedRow) bool { return row.indexed && !row.applied }
+
+// areNeighbours tells whether the second element of a list follows the first at once.
+func (g *stage) areNeighbours(a, b *stagedRow) bool {
+	list, next := g.keyOf(a)[:elementPrefixLen], g.keyOf(b)
+	return bytes.HasPrefix(next, list) && indexOf(next) == indexOf(g.keyOf(a))+1
 }
 
 // row looks for a row in what is staged. It is valid until the next commit.
@@ -287,18 +311,18 @@ func (s *Shard) stageBatch() error {
 	}
 	g := s.staged
 	g.makeRoom(int(s.batch.Count()))
-	inserts := s.inserts
+	marked := s.marked
 	for r, n := s.batch.Reader(), uint32(0); ; n++ {
 		kind, key, val, ok, err := r.Next()
 		must(err) // the batch is our own
 		if !ok {
 			break
 		}
-		isNew := len(inserts) > 0 && inserts[0] == n
-		if isNew {
-			inserts = inserts[1:]
+		mark := len(marked) > 0 && marked[0] == n
+		if mark {
+			marked = marked[1:]
 		}
-		g.put(key, val, kind == pebble.InternalKeyKindDelete, isNew)
+		g.put(key, val, kind == pebble.InternalKeyKindDelete, mark)
 	}
 	if len(g.data) < s.store.opts.stageBytes {
 		return nil

@@ -64,22 +64,70 @@ func TestStageNewRows(t *testing.T) {
 	put("stays", true)
 	del("stays")
 	put("stays", true)
+	if got, want := filled(t, st, g), "DEL back;DEL old;SET stays;"; got != want {
+		t.Errorf("the batch has %s want %s", got, want)
+	}
+}
+
+// filled is what the stage puts into a batch.
+func filled(t *testing.T, st *Store, g *stage) (rows string) {
+	t.Helper()
 	b := st.shards[0].db.NewBatch()
 	defer b.Close()
 	g.fill(b, g.all(), math.MaxInt)
-	got := ""
 	for r := b.Reader(); ; {
-		kind, key, _, ok, err := r.Next()
+		kind, key, val, ok, err := r.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !ok {
-			break
+			return rows
 		}
-		got += fmt.Sprintf("%s %s;", kind, key)
+		rows += fmt.Sprintf("%s %s", kind, key)
+		if kind == pebble.InternalKeyKindRangeDelete {
+			rows += "-" + string(val)
+		}
+		rows += ";"
 	}
-	if want := "DEL back;DEL old;SET stays;"; got != want {
-		t.Errorf("the batch has %s want %s", got, want)
+}
+
+// TestStageRanges checks that many deleted elements of a list that stand side by side go as one range, and what is not of them stays out
+// of it.
+func TestStageRanges(t *testing.T) {
+	st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
+	defer closeTest(t, st)
+	row := func(id uint64, index int64) []byte { return appendIndexKey(nil, id, index) }
+	del := func(g *stage, id uint64, from, to int64, marked bool) {
+		for index := from; index < to; index++ {
+			g.makeRoom(1)
+			g.put(row(id, index), nil, true, marked)
+		}
+	}
+	one := func(n int64) (rows string) {
+		for index := range n {
+			rows += fmt.Sprintf("DEL %s;", row(7, index))
+		}
+		return rows
+	}
+	span := func(id uint64, from, to int64) string {
+		return fmt.Sprintf("RANGEDEL %s-%s;", row(id, from), row(id, to))
+	}
+	for name, c := range map[string]struct {
+		stage func(g *stage)
+		want  string
+	}{
+		"enough":         {func(g *stage) { del(g, 7, 0, rangeRows, true) }, span(7, 0, rangeRows)},
+		"around zero":    {func(g *stage) { del(g, 7, -rangeRows, 250, true) }, span(7, -rangeRows, 250)},
+		"too few":        {func(g *stage) { del(g, 7, 0, rangeRows-1, true) }, one(rangeRows - 1)},
+		"not of a list":  {func(g *stage) { del(g, 7, 0, rangeRows, false) }, one(rangeRows)},
+		"two lists":      {func(g *stage) { del(g, 7, 0, 100, true); del(g, 8, 100, 200, true) }, span(7, 0, 100) + span(8, 100, 200)},
+		"a hole":         {func(g *stage) { del(g, 7, 0, 100, true); del(g, 7, 101, 200, true) }, span(7, 0, 100) + span(7, 101, 200)},
+		"one comes back": {func(g *stage) { del(g, 7, 0, 200, true); g.put(row(7, 100), nil, false, true) }, span(7, 0, 100) + "SET " + string(row(7, 100)) + ";" + span(7, 101, 200)},
+	} {
+		g := newStage()
+		if c.stage(g); filled(t, st, g) != c.want {
+			t.Errorf("%s: the batch has not %q", name, c.want)
+		}
 	}
 }
 
@@ -154,7 +202,7 @@ func isApplied(t *testing.T, s *Shard, key []byte) bool {
 // rows and in such as are being applied, and compares what iterators see with a model.
 func TestStageAhead(t *testing.T) {
 	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
-	opts.stageBytes = 2000
+	opts.stageBytes = 8000
 	st := openTest(t, opts)
 	defer closeTest(t, st)
 	s := st.shards[0]
@@ -162,12 +210,18 @@ func TestStageAhead(t *testing.T) {
 	defer s.mu.Unlock()
 	rng := rand.New(rand.NewPCG(3, 4))
 	model := [3]map[string]string{{}, {}, {}}
-	for i := range 20_000 {
-		id := rng.IntN(len(model))
-		key := string(appendIndexKey(nil, uint64(1000+id), int64(rng.IntN(40))))
+	for i := range 30_000 {
+		id, index := rng.IntN(len(model)), int64(rng.IntN(300))
+		key := string(appendIndexKey(nil, uint64(1000+id), index))
 		s.staged.makeRoom(1)
-		if old, there := model[id][key]; there && rng.IntN(2) == 0 {
-			s.staged.put([]byte(key), nil, true, false)
+		if rng.IntN(100) == 0 {
+			for end := index + 150; index < end; index++ {
+				s.staged.makeRoom(1)
+				s.staged.put(appendIndexKey(nil, uint64(1000+id), index), nil, true, true)
+				delete(model[id], string(appendIndexKey(nil, uint64(1000+id), index)))
+			}
+		} else if old, there := model[id][key]; there && rng.IntN(2) == 0 {
+			s.staged.put([]byte(key), nil, true, true)
 			delete(model[id], key)
 		} else {
 			val := old + fmt.Sprint(i%7)
