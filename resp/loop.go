@@ -77,6 +77,7 @@ type worker struct {
 	stalled  bool       // others have taken over
 	task     int        // counts what it was busy with
 	seen     int        // the task that the watch has seen last
+	tired    bool       // the watch has seen it at work, so it is to yield
 }
 
 // loop runs sessions.
@@ -146,7 +147,20 @@ func (l *loop) run(w *worker) {
 		}
 		w.executed = 0
 		l.settle(w)
+		if w.tired {
+			l.yield(w)
+		}
 	}
+}
+
+// yield begins a new time slice of Go's scheduler. System calls are no end of one, so a worker that has work never ends its
+// own; and when a slice is older than 10 ms the runtime takes the processor from the worker in each of its system calls, for
+// which it looks every 20 µs.
+func (l *loop) yield(w *worker) {
+	w.tired = false
+	l.mu.Unlock()
+	runtime.Gosched()
+	l.mu.Lock()
 }
 
 // await polls, or rests while another worker does, until there is work. It returns false when the worker has to end.
@@ -462,6 +476,7 @@ func (l *loop) look() (busy bool) {
 			clear(w.turn)
 			w.turn, w.executed = w.turn[:0], 0
 		}
+		w.tired = w.task != w.seen
 		w.seen = w.task
 	}
 	if busy && l.active == 0 && (!l.polling || l.queue.Len() > 0 || len(l.orphans) > 0) {
