@@ -78,10 +78,11 @@ func (p *poller) session(h happening) *Session {
 
 // wait returns what has happened, which is nothing if it was interrupted, or does not block. The result is valid until the next call.
 func (p *poller) wait(block bool) []happening {
-	n, err := unix.EpollWait(p.epoll, p.events, 0)
-	if n == 0 && err == nil && block {
-		n, err = unix.EpollWait(p.epoll, p.events, -1)
+	timeout := 0
+	if block {
+		timeout = -1
 	}
+	n, err := unix.EpollWait(p.epoll, p.events, timeout)
 	if err != nil {
 		n = 0 // a signal; the other errors are faults of the arguments
 	}
