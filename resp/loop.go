@@ -26,8 +26,8 @@ import (
 // events, which are looked at when its worker gives it back.
 
 const (
-	// helpAfter commands of a turn a worker with a queue calls for help. What they cost is many times what it costs to wake
-	// a goroutine.
+	// helpAfter commands of a turn a worker calls for help, if as many seem to be in the queue. What they cost is many times
+	// what it costs to wake a goroutine.
 	helpAfter = 64
 	// turnCommands executed end a turn, so that replies don't wait for all that others ask.
 	turnCommands = 512
@@ -140,7 +140,7 @@ func (l *loop) run(w *worker) {
 	defer delete(l.workers, w)
 	for l.await() {
 		for w.executed < turnCommands && l.queue.Len() > 0 {
-			if w.executed >= helpAfter {
+			if l.needsHelp(w) {
 				l.rouse()
 			}
 			l.serve(w, l.queue.PopFront())
@@ -161,6 +161,11 @@ func (l *loop) yield(w *worker) {
 	l.mu.Unlock()
 	runtime.Gosched()
 	l.mu.Lock()
+}
+
+// needsHelp tells whether the worker, which has done its part of this turn, leaves as much in the queue, by what it has met so far.
+func (l *loop) needsHelp(w *worker) bool {
+	return w.executed >= helpAfter && w.executed*l.queue.Len() >= helpAfter*len(w.turn)
 }
 
 // await polls, or rests while another worker does, until there is work. It returns false when the worker has to end.

@@ -80,6 +80,31 @@ func bothWays(t *testing.T, run func(t *testing.T, h *testHandler, s *Server)) {
 	}
 }
 
+// TestNeedsHelp has a worker judge whether what is left in the queue is worth waking another.
+func TestNeedsHelp(t *testing.T) {
+	for _, c := range []struct {
+		served, each, queued int
+		want                 bool
+	}{
+		{63, 1, 1000, false}, // it has not done its part
+		{64, 1, 36, false},   // the rest of 100 clients with a command each
+		{64, 1, 64, true},
+		{4, 16, 3, false},
+		{4, 16, 4, true}, // pipelines
+		{1, 100, 1, true},
+		{1, 100, 0, false},
+	} {
+		var l loop
+		for range c.queued {
+			l.queue.PushBack(nil)
+		}
+		w := &worker{turn: make([]*Session, c.served), executed: c.served * c.each}
+		if got := l.needsHelp(w); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // TestPark counts that each parked command is resumed once, whoever wakes it, and that what follows it waits for it.
 func TestPark(t *testing.T) {
 	bothWays(t, func(t *testing.T, h *testHandler, s *Server) {
