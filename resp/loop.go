@@ -36,6 +36,8 @@ const (
 	slowAcknowledge = 100 * time.Microsecond
 	// lookInterval is how long a worker may be at one thing, at least, until others take over the rest of its work.
 	lookInterval = 5 * time.Millisecond
+	// timeSlice is how long a worker goes on until it yields to Go's scheduler.
+	timeSlice = 5 * time.Millisecond
 	// quietLooks in a row that find no worker busy let the watch rest until there is work again.
 	quietLooks = 4
 )
@@ -73,11 +75,12 @@ type seat struct {
 type worker struct {
 	turn     []*Session // executed in this turn, to be settled
 	executed int        // commands in this turn
+	now      time.Time  // the worker's: when the turn began, about
+	sliced   time.Time  // the worker's: when it has yielded
 	busy     bool       // serves a session or settles
 	stalled  bool       // others have taken over
 	task     int        // counts what it was busy with
 	seen     int        // the task that the watch has seen last
-	tired    bool       // the watch has seen it at work, so it is to yield
 }
 
 // loop runs sessions.
@@ -139,6 +142,7 @@ func (l *loop) run(w *worker) {
 	defer l.mu.Unlock()
 	defer delete(l.workers, w)
 	for l.await() {
+		w.now = l.server.now()
 		for w.executed < turnCommands && l.queue.Len() > 0 {
 			if l.needsHelp(w) {
 				l.rouse()
@@ -147,7 +151,7 @@ func (l *loop) run(w *worker) {
 		}
 		w.executed = 0
 		l.settle(w)
-		if w.tired {
+		if w.now.Sub(w.sliced) >= timeSlice {
 			l.yield(w)
 		}
 	}
@@ -157,7 +161,7 @@ func (l *loop) run(w *worker) {
 // own; and when a slice is older than 10 ms the runtime takes the processor from the worker in each of its system calls, for
 // which it looks every 20 µs.
 func (l *loop) yield(w *worker) {
-	w.tired = false
+	w.sliced = w.now
 	l.mu.Unlock()
 	runtime.Gosched()
 	l.mu.Lock()
@@ -271,6 +275,7 @@ func (l *loop) finish(w *worker) {
 	l.mu.Lock()
 	w.busy = false
 	if w.stalled {
+		w.now = l.server.now()
 		l.stalled--
 	} else {
 		l.active--
@@ -291,7 +296,7 @@ func (l *loop) serve(w *worker, s *Session) {
 
 	executed, progress := 1, true
 	if len(seat.unsent) == 0 {
-		executed, progress = s.step(happened)
+		executed, progress = s.step(happened, w.now)
 	}
 
 	l.finish(w)
@@ -304,7 +309,7 @@ func (l *loop) serve(w *worker, s *Session) {
 }
 
 // step does what events ask for. Its results are those of advance.
-func (s *Session) step(happened events) (executed int, progress bool) {
+func (s *Session) step(happened events, now time.Time) (executed int, progress bool) {
 	socket := s.seat.socket
 	if happened&canRead != 0 {
 		socket.drained = false
@@ -320,7 +325,7 @@ func (s *Session) step(happened events) (executed int, progress bool) {
 	if s.parked && happened&(woken|hungUp) == 0 {
 		return 0, delivered
 	}
-	executed, progress = s.advance()
+	executed, progress = s.advance(now)
 	return executed, progress || delivered
 }
 
@@ -362,7 +367,8 @@ func (l *loop) settle(w *worker) {
 			l.server.handler.Acknowledge(s)
 		}
 	}
-	slow := l.server.now().Sub(began) > slowAcknowledge
+	now := l.server.now()
+	slow := now.Sub(began) > slowAcknowledge
 	// The last first, as in Redis: those whom a command of this turn has woken stand behind it, and have waited longer.
 	slices.Reverse(turn)
 	left := turn[:0]
@@ -378,7 +384,6 @@ func (l *loop) settle(w *worker) {
 		}
 		left = append(left, s)
 	}
-	now := l.server.now()
 	for _, s := range left {
 		s.settled(now)
 	}
@@ -481,7 +486,6 @@ func (l *loop) look() (busy bool) {
 			clear(w.turn)
 			w.turn, w.executed = w.turn[:0], 0
 		}
-		w.tired = w.task != w.seen
 		w.seen = w.task
 	}
 	if busy && l.active == 0 && (!l.polling || l.queue.Len() > 0 || len(l.orphans) > 0) {

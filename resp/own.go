@@ -123,9 +123,9 @@ func (s *Session) run(conn *stream, asked chan<- wanted, arrived <-chan error, n
 				s.closing = true
 			}
 			s.takePost()
-			s.advance()
+			s.advance(s.server.now())
 		case pending != readCommands && len(s.rest) > 0:
-			s.advance()
+			s.advance(s.server.now())
 		default:
 			ask(readCommands)
 			select {

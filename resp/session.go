@@ -192,11 +192,11 @@ func (s *Session) LastCommand() string {
 
 // advance takes the session one step further: it resumes the parked command, or executes what was read before, or else
 // reads and executes. It tells how many commands it has executed, and whether there is something to acknowledge and write,
-// or the session is closing. There is neither when nothing has arrived.
-func (s *Session) advance() (executed int, progress bool) {
+// or the session is closing. There is neither when nothing has arrived. now may be some milliseconds old.
+func (s *Session) advance(now time.Time) (executed int, progress bool) {
 	switch {
 	case s.parked:
-		s.enter(serving, s.server.now())
+		s.enter(serving, now)
 		s.parked = false
 		s.server.handler.Resume(s)
 		s.closing = s.closing || s.Ended()
@@ -215,7 +215,6 @@ func (s *Session) advance() (executed int, progress bool) {
 		}
 		s.rest = commands
 	}
-	now := s.server.now()
 	s.enter(serving, now)
 	s.lastInteraction.Store(now.UnixNano())
 	s.Out.SetLimit(int(s.server.limits.MaxOutputBuffer.Load()))
