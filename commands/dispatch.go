@@ -100,8 +100,8 @@ func (ss *session) perform(c *Call) (err error) {
 	if isShown(c.cmd) {
 		ss.noteShown(c)
 	}
-	ss.now = ss.server.clock.Now()
-	took := ss.now.Sub(began)
+	took := ss.server.clock.Since(began)
+	ss.now = began.Add(took)
 	stats := c.cmd.stats
 	stats.took.add(took)
 	stats.nanos.Add(int64(took))

@@ -204,7 +204,7 @@ func (ss *session) carryOut(mask shard.Mask, p *progress) error {
 	ss.libraries = libraryView{}
 	ss.shown = ss.shown[:0]
 	ss.tx.Begin(mask)
-	ss.now = ss.server.clock.Now()
+	ss.now = ss.tx.Began()
 	err := ss.carryOutSteps(p)
 	ss.pos = max(ss.pos, ss.tx.End())
 	return err

@@ -27,7 +27,8 @@ const maxTransaction = 512 << 20
 // after End.
 type Tx struct {
 	store  *Store
-	nowMs  int64
+	began  time.Time
+	nowMs  int64 // began, as deadlines are
 	locked Mask
 	top    int // the greatest ordinal that is locked, -1 when none
 	wanted Mask
@@ -60,8 +61,17 @@ func (tx *Tx) Begin(shards Mask) {
 		s.tx, tx.top = tx, n
 	}
 	tx.locked, tx.muted, tx.narrow = shards, false, 0
-	tx.nowMs = tx.store.clock.NowMs()
+	tx.begin()
 }
+
+// begin fixes the transaction's time.
+func (tx *Tx) begin() {
+	tx.began = tx.store.clock.Now()
+	tx.nowMs = tx.began.UnixMilli()
+}
+
+// Began is the transaction's time.
+func (tx *Tx) Began() time.Time { return tx.began }
 
 // BeginWithin is Begin for those who would rather know little than wait: it locks what it can within the time, and tells
 // which shards these are.
@@ -77,7 +87,7 @@ func (tx *Tx) BeginWithin(shards Mask, patience time.Duration) Mask {
 		tx.hold(s)
 	}
 	tx.muted, tx.narrow = false, 0
-	tx.nowMs = tx.store.clock.NowMs()
+	tx.begin()
 	return tx.locked
 }
 
