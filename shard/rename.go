@@ -32,7 +32,7 @@ func (s *Shard) rename(o, do *object) error {
 	do.kind, do.id, do.count, do.str, do.ordered = o.kind, o.id, o.count, o.str, o.ordered
 	do.chunked, do.list, do.hash, do.set, do.zset, do.stream = o.chunked, o.list, o.hash, o.set, o.zset, o.stream
 	if do.stream != nil {
-		do.stream.news = true
+		do.stream.news, do.stream.row = true, nil
 	}
 	if do.list != nil && do.list.slots != nil {
 		do.list.slots.news.any = true

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -397,14 +398,25 @@ func (s *Shard) flushMeta() {
 		s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[o.db.n].id, o.key)
 		switch {
 		case o.kind != KindNone:
-			s.valBuf = o.encode(s.valBuf[:0])
-			s.put(s.keyBuf, s.valBuf, !o.stored)
-			o.stored = true
+			s.flushRow(o)
 		case o.stored:
 			s.delete(s.keyBuf)
 			o.stored = false
 		}
 	}
+}
+
+// flushRow encodes the metadata row of an object under the key in keyBuf, unless it has that value already.
+func (s *Shard) flushRow(o *object) {
+	s.valBuf = o.encode(s.valBuf[:0])
+	if b := o.stream; b != nil {
+		if bytes.Equal(b.row, s.valBuf) {
+			return
+		}
+		b.row = append(b.row[:0], s.valBuf...)
+	}
+	s.put(s.keyBuf, s.valBuf, !o.stored)
+	o.stored = true
 }
 
 // reader is what iterators over the object's rows have to read from: the store, with the transaction's own

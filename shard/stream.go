@@ -47,6 +47,9 @@ type streamBody struct {
 	groups     map[string]*streamGroup // nil: not loaded
 	touched    []*streamGroup          // changed by the transaction
 	groupBytes int                     // estimate of the groups' resident bytes
+	// row is the value of the metadata row as it stands, nil if the stream has none at its key. A group that hands out entries
+	// changes the stream and not that row.
+	row []byte
 	// news tells that since the object was last clean something came that a waiter may be waiting for: see noteReady.
 	news bool
 }
@@ -114,7 +117,7 @@ func (w *streamWindow) dropBelow(id StreamID) {
 func (w *streamWindow) reset() { *w = streamWindow{} }
 
 func (b *streamBody) footprint() int {
-	return b.tail.bytes + b.head.Len()*streamIDLen + b.groupBytes
+	return b.tail.bytes + b.head.Len()*streamIDLen + b.groupBytes + cap(b.row)
 }
 
 // whole tells whether tail holds all entries.

@@ -97,7 +97,10 @@ func (b *streamBody) forgetAhead(g *streamGroup) {
 
 // lookupNack finds a nack; the group's consumers are loaded for it.
 func (s *Shard) lookupNack(o *object, g *streamGroup, id StreamID) (n nack, ok bool, err error) {
-	if n, ok = g.nacks.Get(nack{id: id}); ok || g.complete() || g.top.Less(id) || id.Less(g.mark) {
+	if g.top.Less(id) { // as each new entry is
+		return nack{}, false, nil
+	}
+	if n, ok = g.nacks.Get(nack{id: id}); ok || g.complete() || id.Less(g.mark) {
 		return n, ok, nil
 	}
 	if _, acked := g.acked[id]; acked {
@@ -136,7 +139,7 @@ func (s *Shard) putNack(o *object, g *streamGroup, n nack, old nack, exists bool
 		n.consumer.pending++
 		g.changeConsumer(n.consumer)
 		s.keyBuf = appendOwnedKey(s.keyBuf[:0], g.id, n.consumer.number, n.id)
-		s.set(s.keyBuf, nil)
+		s.insert(s.keyBuf, nil)
 	}
 	if !exists {
 		g.mark, g.top = earlierID(g.lowMark(), n.id), laterID(g.top, n.id)
@@ -144,7 +147,7 @@ func (s *Shard) putNack(o *object, g *streamGroup, n nack, old nack, exists bool
 	}
 	s.keyBuf = appendNackKey(s.keyBuf[:0], g.id, n.id)
 	s.valBuf = n.encode(s.valBuf[:0])
-	s.set(s.keyBuf, s.valBuf)
+	s.put(s.keyBuf, s.valBuf, !exists)
 	g.keepNack(o, n)
 }
 
