@@ -12,7 +12,7 @@ func clientReplyCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "client|reply", Syntax: "CLIENT REPLY <ON | OFF | SKIP>",
 			Group: spec.Connection, Since: "3.2.0", Complexity: "O(1)",
-			Differs: "OFF within a transaction keeps back the whole reply to EXEC (Redis: what comes behind OFF).",
+			Differs: "OFF and SKIP within a transaction keep back the whole reply to EXEC (Redis: what comes behind OFF, and for SKIP an element of the array).",
 			Summary: "Says whether the server replies to the connection's commands, or not to the next one.", Flags: own},
 			Run: clientReplyCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "client|caching", Syntax: "CLIENT CACHING <YES | NO>",

@@ -47,6 +47,11 @@ func clientCommands() []Command {
 			Group: spec.Connection, Since: "7.0.0", Complexity: "O(1)",
 			Summary: "Keeps the connection from being evicted, which no connection ever is.", Flags: admin},
 			Run: clientNoEvictCommand, Scope: scopeSession},
+		{Command: spec.Command{Name: "client|no-touch", Syntax: "CLIENT NO-TOUCH <ON | OFF>",
+			Group: spec.Connection, Since: "7.2.0", Complexity: "O(1)",
+			Differs: "Redis has it since 7.2.",
+			Summary: "Keeps the connection's commands from counting as uses of a key, which none ever do.", Flags: own},
+			Run: clientNoTouchCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "client|setinfo", Syntax: "CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>",
 			Group: spec.Connection, Since: "7.2.0", Complexity: "O(1)",
 			Differs: "Redis has it since 7.2.",
@@ -150,7 +155,8 @@ func appendClient(dst []byte, conn *resp.Session, now time.Time) []byte {
 }
 
 // clientFlags are the letters of Redis, in its order: O for a monitor, P for a client with subscriptions, x for a transaction,
-// b for a blocked client, U for a unix socket, e for one that asked not to be evicted, N for nothing of that.
+// b for a blocked client, U for a unix socket, e for one that asked not to be evicted, T for one that asked not to touch keys, N for
+// nothing of that.
 func clientFlags(conn *resp.Session, v view) string {
 	flags := ""
 	if v.monitor {
@@ -171,6 +177,9 @@ func clientFlags(conn *resp.Session, v view) string {
 	}
 	if v.noEvict {
 		flags += "e"
+	}
+	if v.noTouch {
+		flags += "T"
 	}
 	if flags == "" {
 		return "N"
@@ -303,12 +312,22 @@ func (c *Call) killClients(f *killFilter) (killed int64) {
 
 // CLIENT NO-EVICT ON | OFF
 func clientNoEvictCommand(c *Call) error {
+	return c.switchMode(func(v *view, on bool) { v.noEvict = on })
+}
+
+// CLIENT NO-TOUCH ON | OFF
+func clientNoTouchCommand(c *Call) error {
+	return c.switchMode(func(v *view, on bool) { v.noTouch = on })
+}
+
+// switchMode sets what the client asks for with ON or OFF, which nothing but CLIENT LIST shows.
+func (c *Call) switchMode(set func(v *view, on bool)) error {
 	a := c.args(1)
 	on := a.token("ON")
 	if !on && !a.token("OFF") {
 		return resp.ErrSyntax
 	}
-	c.session.change(func(v *view) { v.noEvict = on })
+	c.session.change(func(v *view) { set(v, on) })
 	c.Out.OK()
 	return nil
 }

@@ -362,14 +362,14 @@ func TestClientReply(t *testing.T) {
 	c.expect("$1 1")
 }
 
-// TestListenersAreSeen: CLIENT LIST tells who listens, until RESET.
+// TestListenersAreSeen: CLIENT LIST tells who listens, and what else a client asked for, until RESET.
 func TestListenersAreSeen(t *testing.T) {
 	s := startServer(t, pubSubTestCommands()...)
 	c := dialUnix(t, s.serveUnix(resp.NewLimits()))
-	c.send("MONITOR", "SUBSCRIBE a", "PING")
-	c.expect("+OK *3 $9 subscribe $1 a :1 +PONG")
+	c.send("CLIENT NO-EVICT ON", "CLIENT NO-TOUCH on", "MONITOR", "SUBSCRIBE a", "PING")
+	c.expect("+OK +OK +OK *3 $9 subscribe $1 a :1 +PONG")
 	conn := s.onlySession()
-	if line := string(appendClient(nil, conn, s.clock.Now())); !strings.Contains(line, " flags=OPU db=0 sub=1 psub=0 ssub=0 ") ||
+	if line := string(appendClient(nil, conn, s.clock.Now())); !strings.Contains(line, " flags=OPUeT db=0 sub=1 psub=0 ssub=0 ") ||
 		kindOf(conn) != pubsubClient {
 		t.Error(line)
 	}

@@ -63,6 +63,7 @@ type view struct {
 	queueBytes int64 // of the queued commands
 	monitor    bool
 	noEvict    bool
+	noTouch    bool
 	proto      int // RESP version
 }
 
@@ -118,7 +119,7 @@ func (ss *session) reset() {
 	ss.stopMonitoring()
 	ss.replyMode = replyAll
 	ss.setProto(2)
-	ss.change(func(v *view) { v.db, v.name, v.noEvict = 0, "", false })
+	ss.change(func(v *view) { v.db, v.name, v.noEvict, v.noTouch = 0, "", false, false })
 	ss.setAuthenticated(ss.server.config.Current().RequirePass == "")
 }
 

@@ -456,10 +456,16 @@ func openGroupCall(c *Call, skip int, create, needed bool) (g groupCall, err err
 	return g, nil
 }
 
-// lastID reads the id after which a group is to go on; "$" is the stream's last one.
-func (g *groupCall) lastID(arg []byte) (shard.StreamID, error) {
-	if string(arg) == "$" {
+// lastID reads the id after which a group is to go on; "$" is the stream's last one. With edges, "-" and "+" are the least
+// and the greatest id there is, as Redis takes them in XGROUP SETID alone.
+func (g *groupCall) lastID(arg []byte, edges bool) (shard.StreamID, error) {
+	switch word := string(arg); {
+	case word == "$":
 		return g.stream.Last(), nil
+	case word == "-" && edges:
+		return shard.StreamID{}, nil
+	case word == "+" && edges:
+		return shard.LastStreamID(), nil
 	}
 	id, _, ok := parseStreamID(arg, 0, false)
 	if !ok {
@@ -483,7 +489,7 @@ func xgroupCreate(c *Call) error {
 	if len(c.Args) > maxGroupCreateWords {
 		return resp.ErrSubcommandArgs("XGROUP", c.Args[1])
 	}
-	last, err := g.lastID(c.Args[4])
+	last, err := g.lastID(c.Args[4], false)
 	if err != nil {
 		return err
 	}
@@ -554,7 +560,7 @@ func xgroupSetID(c *Call) error {
 	if len(c.Args) > maxGroupSetIDWords {
 		return resp.ErrSubcommandArgs("XGROUP", c.Args[1])
 	}
-	last, err := g.lastID(c.Args[4])
+	last, err := g.lastID(c.Args[4], true)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func clientCalls() []string {
 		"CLIENT PAUSE", "CLIENT PAUSE a", "CLIENT PAUSE -1", "CLIENT PAUSE 0 foo", "CLIENT PAUSE 1 all x", "CLIENT PAUSE 1 write", "CLIENT UNPAUSE",
 		"CLIENT REPLY", "CLIENT REPLY foo", "CLIENT REPLY on", "CLIENT GETREDIR", "CLIENT TRACKINGINFO", "CLIENT CACHING yes",
 		"CLIENT CACHING maybe", "CLIENT TRACKING", "CLIENT TRACKING off", "CLIENT TRACKING maybe", "CLIENT TRACKING on bcast foo",
-		"CLIENT TRACKING off bcast", "CLIENT TRACKING off REDIRECT a", "CLIENT NO-TOUCH on", "MONITOR x",
+		"CLIENT TRACKING off bcast", "CLIENT TRACKING off REDIRECT a", "MONITOR x",
 		"CONFIG SET notify-keyspace-events KEQ", "CONFIG SET notify-keyspace-events KEA", "CONFIG GET notify-keyspace-events",
 		"CONFIG SET notify-keyspace-events tdg$lxxshzeK", "CONFIG GET notify-keyspace-events", "CONFIG SET notify-keyspace-events Knm",
 		"CONFIG GET notify-keyspace-events", "CONFIG SET notify-keyspace-events \"\"",
