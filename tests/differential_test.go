@@ -172,6 +172,9 @@ func (d *duel) batch(s int) error {
 	var batch []sent
 	for len(batch) < size {
 		r, args := d.draw()
+		if r.alone == nil && d.gen.chance(8) {
+			r, args = d.gen.wrap(r, args)
+		}
 		if d.sessions[s].inMulti && d.gen.chance(12) {
 			r, args = &row{name: "EXEC", equal: exact}, []string{"EXEC"}
 		}

@@ -211,6 +211,8 @@ var (
 	limit     = maybe(30, oneOf("LIMIT 0 2", "LIMIT 1 1", "LIMIT 0 -1", "LIMIT -1 2", "LIMIT 0", "LIMIT a b", "limit 2 5"))
 	bound     = oneOf("-inf", "+inf", "0", "1", "2", "(1", "(2.25", "1.5", "(", "abc", "[a", "nan", "3")
 	count     = maybe(40, oneOf("COUNT 1", "COUNT 2", "count 10", "COUNT 0", "COUNT -1", "COUNT x", "COUNT", "BAD 1"))
+	// timeout lets a command wait for a moment at most: nobody else is there to add something.
+	timeout   = oneOf("0.001", "0.001", "0.001", "0.001", "1e-3", "-1", "x", "nan", "inf", "1e400", "", " 1")
 	withScore = maybe(40, oneOf("WITHSCORES", "withscores", "WITHSCORE"))
 	patterns  = oneOf("*", "l*", "?1", "[ls]*", "[^l]1", `\l1`, "*1", "h[12]", "[a-", "**", "l1")
 )
@@ -245,6 +247,9 @@ func serverFamily() family {
 		{name: "ECHO", weight: 2, args: value, equal: exact},
 		{name: "SELECT", weight: 4, args: oneOf("0", "0", "0", "1", "2", "16", "-1", "x", "0x1"), equal: exact},
 		{name: "DBSIZE", weight: 3, args: none, equal: exact},
+		{name: "PUBLISH", weight: 1, args: seq(value, value), equal: exact},
+		{name: "SPUBLISH", weight: 1, args: seq(value, value), equal: exact},
+		{name: "WAIT", weight: 1, args: seq(oneOf("0", "-1", "x"), oneOf("0", "1", "-1", "x")), equal: exact, fixed: true},
 		{name: "FLUSHDB", weight: 1, args: maybe(50, oneOf("ASYNC", "SYNC", "NOW")), equal: exact},
 		{name: "FLUSHALL", weight: 1, args: maybe(50, oneOf("async", "sync", "x y")), equal: exact},
 		{name: unknownCommand, weight: 1, args: many(0, 3, value), equal: exact},
@@ -331,6 +336,11 @@ func listsFamily() family {
 		{name: "LMPOP", weight: 5, args: seq(counted, end, count), equal: exact},
 		{name: "RPOPLPUSH", weight: 4, args: seq(key, key), equal: exact},
 		{name: "LMOVE", weight: 5, args: seq(key, key, end, end), equal: exact},
+		{name: "BLPOP", weight: 3, args: seq(many(1, 3, key), timeout), equal: exact, fixed: true},
+		{name: "BRPOP", weight: 3, args: seq(many(1, 3, key), timeout), equal: exact, fixed: true},
+		{name: "BLMPOP", weight: 3, args: seq(timeout, counted, end, count), equal: exact, fixed: true},
+		{name: "BLMOVE", weight: 3, args: seq(key, key, end, end, timeout), equal: exact, fixed: true},
+		{name: "BRPOPLPUSH", weight: 2, args: seq(key, key, timeout), equal: exact, fixed: true},
 	}}
 }
 
@@ -408,6 +418,9 @@ func sortedSets(score, bound argsOf, fixed bool) family {
 		{name: "ZPOPMIN", weight: 5, args: seq(key, maybe(40, integer)), equal: exact},
 		{name: "ZPOPMAX", weight: 4, args: seq(key, maybe(40, integer)), equal: exact},
 		{name: "ZMPOP", weight: 4, args: seq(counted, oneOf("MIN", "MAX", "max", "MIDDLE"), count), equal: exact},
+		{name: "BZPOPMIN", weight: 2, args: seq(many(1, 3, key), timeout), equal: exact, fixed: true},
+		{name: "BZPOPMAX", weight: 2, args: seq(many(1, 3, key), timeout), equal: exact, fixed: true},
+		{name: "BZMPOP", weight: 2, args: seq(timeout, counted, oneOf("MIN", "MAX", "max", "MIDDLE"), count), equal: exact, fixed: true},
 		{name: "ZRANK", weight: 4, args: seq(key, value), equal: exact},
 		{name: "ZREVRANK", weight: 4, args: seq(key, value), equal: exact},
 		{name: "ZREVRANGE", weight: 4, args: seq(key, integer, integer, withScore), equal: exact},
