@@ -64,7 +64,7 @@ func (l *listener) events() ([]string, error) {
 // with STORE in its name, or SORT, has replaced.
 func told(events []string, calls []sent) []string {
 	stores := slices.ContainsFunc(calls, func(c sent) bool {
-		name := strings.ToUpper(c.args[0])
+		name := c.row.name // that of a command within a script, too
 		return strings.Contains(name, "STORE") || name == "EXEC" || strings.HasPrefix(name, "SORT") || strings.HasPrefix(name, "GEO")
 	})
 	return slices.DeleteFunc(events, func(e string) bool {
