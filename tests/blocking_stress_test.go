@@ -304,10 +304,16 @@ func drawPush(rng *rand.Rand, name func(int) string) (commands [][]string, eleme
 	lists, sets := arenaLists(), arenaSets()
 	list := func() string { return lists[rng.IntN(len(lists))] }
 	elements = []string{name(0)}
-	switch rng.IntN(7) {
+	switch rng.IntN(9) {
 	case 0:
 		elements = append(elements, name(1), name(2))
 		return [][]string{append([]string{"RPUSH", list()}, elements...)}, elements
+	case 5:
+		ways := waysOverAnotherKey()
+		return [][]string{{"EVAL", ways[rng.IntN(len(ways))], "2", "beside " + name(0), list(), name(0)}}, elements
+	case 6:
+		return [][]string{{"EVAL", "redis.call('zadd', KEYS[1], 1, ARGV[1]) redis.call('zunionstore', KEYS[2], 2, KEYS[1], KEYS[2]) redis.call('del', KEYS[1])",
+			"2", "beside " + name(0), sets[rng.IntN(4)], name(0)}}, elements
 	case 1:
 		elements = append(elements, name(1), name(2))
 		return [][]string{{"MULTI"}, {"RPUSH", list(), name(0)}, {"LPUSH", list(), name(1)},
@@ -322,6 +328,20 @@ func drawPush(rng *rand.Rand, name func(int) string) (commands [][]string, eleme
 		return [][]string{{"RPUSH", "side", name(0)}, {"RPOPLPUSH", "side", list()}}, elements
 	}
 	return [][]string{{"LPUSH", list(), name(0)}}, elements
+}
+
+// waysOverAnotherKey are scripts that make a list ready by a command on the whole value of another key, or push where there is a
+// list already.
+func waysOverAnotherKey() []string {
+	const make, otherwise = "redis.call('rpush', KEYS[1], ARGV[1]) ", " redis.call('rpush', KEYS[2], ARGV[1]) end redis.call('del', KEYS[1])"
+	return []string{
+		make + "if redis.call('renamenx', KEYS[1], KEYS[2]) == 0 then" + otherwise,
+		make + "if redis.call('copy', KEYS[1], KEYS[2]) == 0 then" + otherwise,
+		make + "if redis.pcall('restore', KEYS[2], 0, redis.call('dump', KEYS[1])).err then" + otherwise,
+		make + "if redis.call('exists', KEYS[2]) == 0 then redis.call('sort', KEYS[1], 'by', 'nosort', 'store', KEYS[2]) else" + otherwise,
+		"redis.call('select', 1) redis.call('rpush', KEYS[2], ARGV[1]) if redis.call('move', KEYS[2], 0) == 0 then " +
+			"redis.call('del', KEYS[2]) redis.call('select', 0) redis.call('rpush', KEYS[2], ARGV[1]) end",
+	}
 }
 
 // disturb unblocks, kills and flushes until done is closed.
