@@ -47,6 +47,7 @@ func connectionCalls() []string {
 		"COMMAND DOCS nosuch", "COMMAND GETKEYS", "COMMAND GETKEYS nosuch x", "COMMAND GETKEYS ping", "COMMAND GETKEYS ping x",
 		"COMMAND GETKEYS get", "COMMAND GETKEYS get a", "COMMAND GETKEYS set a", "COMMAND GETKEYS mset a 1 b 2",
 		"COMMAND GETKEYS eval x 2 a b c", "COMMAND GETKEYS eval x 5 a", "COMMAND GETKEYSANDFLAGS set a b", "COMMAND GETKEYSANDFLAGS set a b GET",
+		"COMMAND GETKEYS georadius k 1 2 3 m STORE", "COMMAND GETKEYS georadius k 1 2 3 m STORE d", "COMMAND GETKEYS georadius k 1 2 3 m STOREDIST",
 		"RESET 1", "RESET", "CLIENT GETNAME", "QUIT",
 	}
 }

@@ -174,14 +174,14 @@ func (k *KeySpec) appendKeys(dst []KeyRef, args [][]byte) ([]KeyRef, bool) {
 	return dst, true
 }
 
-// after returns the position behind the keyword, or 0 if it is not there.
+// after returns the position behind the keyword, or 0 if it is not there or nothing follows it.
 func (b Begin) after(args [][]byte) int {
 	i, end, step := b.index, len(args)-1, 1
 	if i < 0 {
 		i, end, step = len(args)+i, 1, -1
 	}
 	for ; i >= 1 && i < len(args); i += step {
-		if equalFold(args[i], b.keyword) {
+		if i+1 < len(args) && equalFold(args[i], b.keyword) {
 			return i + 1
 		}
 		if i == end {
