@@ -28,7 +28,7 @@ func introspectionCommands() []Command {
 			Run: commandDocsCommand},
 		{Command: spec.Command{Name: "command|getkeys", Syntax: "COMMAND GETKEYS command arg [arg ...]",
 			Group: spec.Server, Since: "2.8.13", Complexity: "O(N), where N is the number of arguments",
-			Differs: "Tells the key of PFMERGE without a source (Redis: an error).",
+			Differs: "Tells the key of PFMERGE without a source (Redis: an error). Refuses a number of keys that the command would refuse, such as +2 (Redis: reads as far as it can).",
 			Summary: "Returns the keys of a whole call.", Flags: flags, ACL: spec.CatConnection},
 			Run: commandGetKeysCommand(spec.WriteKeys)},
 		{Command: spec.Command{Name: "command|getkeysandflags", Syntax: "COMMAND GETKEYSANDFLAGS command arg [arg ...]",
