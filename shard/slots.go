@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gammazero/deque"
@@ -16,22 +15,13 @@ import (
 //   - A list that was there before it was first popped by slot is indexed from the tail on, some elements at a time, which are the
 //     next ones of every slot. Until the head is reached, elements that are not yet in the index are not found by slot.
 //   - A new list of a group that is popped by slot is indexed from its first element on.
+//   - A list that is popped by another number of digits than it is indexed by is indexed anew, as one that has no index yet.
 //
 // In memory the index knows which slots may have something, and of each the next elements. What it knows only saves reads: it
 // is dropped with the object, and begins with knowing nothing.
 
 // SlotRange is the slots from one to another, both included.
 type SlotRange struct{ From, To uint16 }
-
-// SlotDigitsError says that the list is cut into slots by another number of digits.
-type SlotDigitsError struct {
-	Have  int   // by which it is cut
-	Count int64 // elements of the list
-}
-
-func (e *SlotDigitsError) Error() string {
-	return fmt.Sprintf("the list has %d elements in slots of %d digits", e.Count, e.Have)
-}
 
 // MaxSlotDigits is by how many digits a list can be cut at most.
 const MaxSlotDigits = 4
@@ -261,16 +251,6 @@ func (s *Shard) dropSlot(o *object, it listItem) {
 	x.drop(slot, it.index)
 }
 
-// CheckSlots returns a SlotDigitsError if the list can't be popped by slots of so many digits.
-func (l List) CheckSlots(digits int) error {
-	return l.each(func(_ *Shard, o *object) error {
-		if x := o.list.slots; x != nil && x.digits != digits {
-			return &SlotDigitsError{Have: x.digits, Count: o.count}
-		}
-		return nil
-	})
-}
-
 // ExpectSlots says that lists of the group which the list's key belongs to are popped by slot, so that new ones are indexed.
 func (l List) ExpectSlots() error {
 	return l.db.fragments(l.key, func(s *Shard, o *object) error {
@@ -290,13 +270,9 @@ func (l List) PopSlot(digits int, r SlotRange) (val []byte, ok bool, err error) 
 	if o.kind == KindNone {
 		return nil, false, nil
 	}
-	if err := l.CheckSlots(digits); err != nil {
-		return nil, false, err
-	}
 	b := o.list
-	if b.slots == nil {
-		s.modify(o)
-		b.slots = newSlotIndex(digits, b.tail)
+	if b.slots == nil || b.slots.digits != digits {
+		s.beginSlots(o, digits)
 	}
 	it, ok, err := s.nextOf(o, r)
 	if !ok && err == nil && b.slots.from != allIndexed {
@@ -319,6 +295,17 @@ func (l List) PopSlot(digits int, r SlotRange) (val []byte, ok bool, err error) 
 	s.modify(o)
 	s.takeItem(o, it)
 	return it.val, true, nil
+}
+
+// beginSlots gives the list an index that reaches to none of its elements yet, in place of the one that it may have.
+func (s *Shard) beginSlots(o *object, digits int) {
+	s.modify(o)
+	begun := newSlotIndex(digits, o.list.tail)
+	if x := o.list.slots; x != nil {
+		begun.news = x.news
+		s.deleteRange(appendElementPrefix(nil, rowSlot, o.id), appendElementPrefix(nil, rowSlot, o.id+1))
+	}
+	o.list.slots = begun
 }
 
 // popSlotSpread is PopSlot for a partitioned list: its fragments take turns as for those who pop at the tail.

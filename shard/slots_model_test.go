@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -17,7 +18,13 @@ import (
 // slotTracker tracks the lists whose names begin with "slots", which are of one group. An element's slot is what it begins with.
 type slotTracker struct {
 	noTracker
-	digits int
+	digits *atomic.Int32 // by which new lists are cut
+}
+
+func cutBy(digits int) slotTracker {
+	t := slotTracker{digits: new(atomic.Int32)}
+	t.digits.Store(int32(digits))
+	return t
 }
 
 func (slotTracker) Track(key []byte) *Tracking {
@@ -44,7 +51,7 @@ func (slotTracker) Slot(element []byte, digits int) uint16 {
 	return uint16(n)
 }
 
-func (t slotTracker) SlotDigits([]byte) int { return t.digits }
+func (t slotTracker) SlotDigits([]byte) int { return int(t.digits.Load()) }
 
 // slotMachine compares lists that are popped by slot, and in every other way, with slices.
 type slotMachine struct {
@@ -79,11 +86,8 @@ func cloneLists(lists map[string][]string) map[string][]string {
 var slotKeys = []string{"slots1", "slots2", "plain"}
 
 func (m *slotMachine) drawValue(t *rapid.T) string {
-	slot := rapid.IntRange(0, 5).Draw(t, "slot")
-	if slot == 5 {
-		slot = slotsOf(m.tracker.digits) - 1
-	}
-	return fmt.Sprintf("%0*x-%d", m.tracker.digits, slot, rapid.IntRange(0, 3).Draw(t, "value"))
+	digits := rapid.SampledFrom([]string{"0", "0", "1", "4", "f"})
+	return fmt.Sprintf("%s%s%s-%d", digits.Draw(t, "first"), digits.Draw(t, "second"), digits.Draw(t, "third"), rapid.IntRange(0, 3).Draw(t, "value"))
 }
 
 func (m *slotMachine) list(t *rapid.T, key string) List {
@@ -193,7 +197,8 @@ func (m *slotMachine) changeMiddle(t *rapid.T, l List, list []string) []string {
 // popSlots pops by slot: whatever slot has its turn, it is its element nearest to the tail, and there is none only if no slot of
 // the range has one.
 func (m *slotMachine) popSlots(t *rapid.T, key string, l List, list []string) []string {
-	last := slotsOf(m.tracker.digits) - 1
+	digits := m.tracker.SlotDigits(nil)
+	last := slotsOf(digits) - 1
 	r := SlotRange{uint16(rapid.IntRange(0, 4).Draw(t, "from")), uint16(last)}
 	if to := rapid.IntRange(int(r.From), 6).Draw(t, "to"); to < 6 {
 		r.To = uint16(to)
@@ -203,13 +208,13 @@ func (m *slotMachine) popSlots(t *rapid.T, key string, l List, list []string) []
 	}
 	for range rapid.IntRange(1, 20).Draw(t, "pops") {
 		within := func(val string) bool {
-			slot := m.tracker.Slot([]byte(val), m.tracker.digits)
+			slot := m.tracker.Slot([]byte(val), digits)
 			return slot >= r.From && slot <= r.To
 		}
-		got, found, err := l.PopSlot(m.tracker.digits, r)
+		got, found, err := l.PopSlot(digits, r)
 		for more := true; !found && more && err == nil; {
 			if more, err = l.ExtendSlots(); err == nil {
-				got, found, err = l.PopSlot(m.tracker.digits, r)
+				got, found, err = l.PopSlot(digits, r)
 			}
 		}
 		ok(t, err)
@@ -219,7 +224,7 @@ func (m *slotMachine) popSlots(t *rapid.T, key string, l List, list []string) []
 		}
 		val := string(got)
 		at := len(list) - 1
-		for ; at >= 0 && list[at][:m.tracker.digits] != val[:m.tracker.digits]; at-- {
+		for ; at >= 0 && list[at][:digits] != val[:digits]; at-- {
 		}
 		if at < 0 || list[at] != val || !within(val) {
 			t.Fatalf("popped %s from %v of %v", val, r, list)
@@ -247,13 +252,13 @@ func (m *slotMachine) check(t *rapid.T) {
 		ok(t, l.Range(0, n-1, func(val []byte) { got = append(got, string(val)) }))
 		equal(t, key, got, list)
 		var elements, indexed []string
-		from := int64(math.MaxInt64)
+		from, digits := int64(math.MaxInt64), 1
 		if x := l.o.list.slots; x != nil {
-			from = x.from
+			from, digits = x.from, x.digits
 		}
 		ok(t, l.s.eachIndex(l.o, l.o.list.head, l.o.list.tail, Head, func(it listItem) bool {
 			if it.index >= from {
-				elements = append(elements, fmt.Sprint(m.tracker.Slot(it.val, m.tracker.digits), it.index, string(it.val)))
+				elements = append(elements, fmt.Sprint(m.tracker.Slot(it.val, digits), it.index, string(it.val)))
 			}
 			return true
 		}))
@@ -270,18 +275,21 @@ func (m *slotMachine) check(t *rapid.T) {
 	}
 }
 
-// TestSlotModel draws transactions, some of them aborted, restarts and power losses.
+// TestSlotModel draws transactions, some of them aborted, other numbers of digits, restarts and power losses.
 func TestSlotModel(t *testing.T) {
 	popped := 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := &slotMachine{
 			fs: vfs.NewCrashableMem(), clk: clock.NewManual(testStart), model: map[string][]string{},
-			tracker: slotTracker{digits: rapid.IntRange(1, 3).Draw(t, "digits")},
+			tracker: cutBy(rapid.IntRange(1, 3).Draw(t, "digits")),
 			cache:   rapid.SampledFrom([]int{1, 8 << 10, 1 << 20}).Draw(t, "cache"),
 			step:    rapid.SampledFrom([]int{3, 40, 1000}).Draw(t, "step"),
 		}
 		m.open(t)
 		for range rapid.IntRange(1, 25).Draw(t, "transactions") {
+			if rapid.IntRange(0, 7).Draw(t, "cut anew") == 0 {
+				m.tracker.digits.Store(int32(rapid.IntRange(1, 3).Draw(t, "digits")))
+			}
 			m.next = cloneLists(m.model)
 			m.tx.Begin(m.st.All())
 			for range rapid.IntRange(1, 6).Draw(t, "steps") {

@@ -14,7 +14,7 @@ import (
 func openSlotted(t *testing.T, cache int) *Store {
 	t.Helper()
 	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
-	opts.Tracker, opts.CacheBytes, opts.LogSegment, opts.LogMax = slotTracker{digits: 2}, cache, 1<<30, 1<<30
+	opts.Tracker, opts.CacheBytes, opts.LogSegment, opts.LogMax = cutBy(2), cache, 1<<30, 1<<30
 	opts.stageBytes = stageBytes
 	st, err := Open(opts)
 	if err != nil {
@@ -88,6 +88,60 @@ func TestSlotsTakeTurns(t *testing.T) {
 	})
 }
 
+// TestSlotsCutAnew: a list that is popped by another number of digits is indexed anew in steps of bounded cost, and leaves no rows of the
+// index that it had.
+func TestSlotsCutAnew(t *testing.T) {
+	st := openSlotted(t, 1<<20)
+	defer closeTest(t, st)
+	const n = 5 * slotStep
+	inSlots(t, st, func(l List) {
+		if err := l.ExpectSlots(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	inSlots(t, st, func(l List) {
+		for i := range n {
+			pushSlots(t, l, fmt.Sprintf("%03x-%d", i%4096, i))
+		}
+	})
+	pop := func(digits int, r SlotRange, want string) {
+		t.Helper()
+		inSlots(t, st, func(l List) {
+			before := l.s.stats.RowsRead
+			val, ok, err := l.PopSlot(digits, r)
+			if err != nil || !ok || string(val) != want {
+				t.Fatalf("popped %s, %v, %v by %d digits, want %s", val, ok, err, digits, want)
+			}
+			if read := l.s.stats.RowsRead - before; read > slotStep+2*listWindowItems {
+				t.Errorf("a pop by %d digits reads %d rows", digits, read)
+			}
+		})
+	}
+	pop(2, SlotRange{0xff, 0xff}, "ff0-4080")
+	pop(3, SlotRange{0x3e0, 0x3ff}, "3e0-992")
+	inSlots(t, st, func(l List) {
+		for more := true; more; {
+			var err error
+			if more, err = l.ExtendSlots(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	pop(3, SlotRange{0xfff, 0xfff}, "fff-4095")
+	inSlots(t, st, func(l List) {
+		if err := l.s.unstage(); err != nil {
+			t.Fatal(err)
+		}
+		rows := 0
+		if err := l.s.eachRow([]byte{rowSlot}, []byte{rowSlot + 1}, func(_, _ []byte) error { rows++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if rows != n-3 {
+			t.Errorf("%d rows by slot of %d elements", rows, n-3)
+		}
+	})
+}
+
 // TestSlotInsertedBetween inserts an element between two that are in memory, where another was.
 func TestSlotInsertedBetween(t *testing.T) {
 	st := openSlotted(t, 1<<20)
@@ -126,7 +180,7 @@ func TestSlotsLeaveNothingBehind(t *testing.T) {
 		for _, n := range []int{3, 200, 2500} {
 			clk := clock.NewManual(testStart)
 			opts := testOptions(vfs.NewMem(), 1, clk)
-			opts.Tracker, opts.stageBytes, opts.LogMax = slotTracker{digits: 2}, stageBytes, 8<<20
+			opts.Tracker, opts.stageBytes, opts.LogMax = cutBy(2), stageBytes, 8<<20
 			st, err := Open(opts)
 			if err != nil {
 				t.Fatal(err)
