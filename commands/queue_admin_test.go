@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,20 @@ func TestStats(t *testing.T) {
 	}
 }
 
+// answers sends a line while a shard hangs, and lets time pass until there is a reply.
+func (c *client) answers(line string) string {
+	got := make(chan string)
+	go func() { got <- c.send(line) }() // ends with the reply
+	for {
+		select {
+		case reply := <-got:
+			return reply
+		default:
+			c.s.clock.Advance(10 * time.Millisecond)
+		}
+	}
+}
+
 // TestStatsWhileAShardHangs: what can't be learnt in time is left out, and said to be.
 func TestStatsWhileAShardHangs(t *testing.T) {
 	s := startQueues(t)
@@ -51,28 +66,78 @@ func TestStatsWhileAShardHangs(t *testing.T) {
 	hung := s.router.Route(0, []byte("codeq:q:a:inprog")).Shard
 	tx := s.store.NewTx()
 	tx.Begin(shard.MaskOf(hung))
-	answers := func(line string) string {
-		got := make(chan string)
-		go func() { got <- c.send(line) }() // ends with the reply
-		for {
-			select {
-			case reply := <-got:
-				return reply
-			default:
-				s.clock.Advance(10 * time.Millisecond)
-			}
+	c.want("*-1", "q.claim w commands 1 none") // a shard that answers
+	if got := c.answers("q.stats a"); !strings.Contains(got, "$8 complete :0") {
+		t.Error(got)
+	}
+	if got := c.answers("q.shards"); strings.Count(got, "$5 state $4 busy") != 1 || strings.Count(got, "$5 state $2 ok") != testShards-1 {
+		t.Error(got)
+	}
+	others := 0
+	for _, queue := range []string{"b", "c", "d", "e"} {
+		if s.router.Route(0, []byte("codeq:q:"+queue+":inprog")).Shard == hung {
+			continue
+		}
+		others++
+		if got := c.send("q.stats " + queue); !strings.Contains(got, "$5 ready :1") || !strings.Contains(got, "$8 complete :1") {
+			t.Error(got)
 		}
 	}
-	c.want("*-1", "q.claim w commands 1 none") // a shard that answers
-	if got := answers("q.stats a"); !strings.Contains(got, "$8 complete :0") {
-		t.Error(got)
+	if got := c.answers("q.queues"); strings.Count(got, "$5 ready :1") > others {
+		t.Errorf("of %d queues on other shards: %s", others, got)
 	}
-	if got := answers("q.shards"); strings.Count(got, "$5 state $4 busy") != 1 || strings.Count(got, "$5 state $2 ok") != testShards-1 {
-		t.Error(got)
-	}
-	answers("q.queues")
 	tx.End()
 	if got := c.send("q.queues"); strings.Count(got, "$8 complete :1") != 5 {
+		t.Error(got)
+	}
+}
+
+// answersAtLast sends a line, and lets the patience of who asks run out when all locks are held, of which the test has one.
+func (c *client) answersAtLast(line string) string {
+	got := make(chan string)
+	go func() { got <- c.send(line) }() // ends with the reply
+	tx := c.s.store.NewTx()
+	for held := false; !held; runtime.Gosched() {
+		tx.Begin(shard.Mask{})
+		held = true
+		for ordinal := range c.s.store.Shards() {
+			held = held && !tx.DB(0).TryHold(ordinal)
+		}
+		tx.End()
+	}
+	c.s.clock.Advance(shardPatience)
+	return <-got
+}
+
+// TestSpreadStatsWhileAShardHangs: of a queue over all shards is told what those have that answer, in time.
+func TestSpreadStatsWhileAShardHangs(t *testing.T) {
+	const shards, hung = 4, 3 // locks are taken in order, so those before it are held when the time is up
+	s := startSpread(t, shards)
+	c := s.client()
+	for _, queue := range []string{"mail", "sms"} {
+		for i := range shards {
+			id := func(n int) string { return idOn(i, 10*len(queue)+n) }
+			c.send("q.enqueue "+queue+" p maxattempts 1 id "+id(0), "q.claim w commands 1 "+queue, "q.nack w "+id(0),
+				"q.enqueue "+queue+" p delay 99999 id "+id(1))
+		}
+		for i := range shards {
+			c.send("q.enqueue " + queue + " p priority 3 id " + idOn(i, 10*len(queue)+2))
+		}
+	}
+	tx := s.store.NewTx()
+	tx.Begin(shard.MaskOf(hung))
+	got := c.answersAtLast("q.stats mail")
+	for _, want := range []string{"$5 ready :3 ", "$7 delayed :3 ", "$3 dlq :3 ", "$8 complete :0",
+		"*4 $9 default-0 $9 default-1 $9 default-2 $9 default-3"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the statistics lack %q: %s", want, got)
+		}
+	}
+	if got := c.answersAtLast("q.queues"); strings.Count(got, "$5 ready :3 ") != 2 || strings.Count(got, "$8 complete :0") != 2 {
+		t.Error(got)
+	}
+	tx.End()
+	if got := c.send("q.queues"); strings.Count(got, "$5 ready :4 ") != 2 || strings.Count(got, "$8 complete :1") != 2 {
 		t.Error(got)
 	}
 }

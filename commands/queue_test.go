@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -223,6 +224,32 @@ func TestRawBytes(t *testing.T) {
 	c.want("-WRONGTYPE Operation against a key holding the wrong kind of value", "q.enqueue b p")
 	c.want("-WRONGTYPE Operation against a key holding the wrong kind of value", "q.claim w commands 1 b")
 	c.want(":6", "hlen codeq:tasks")
+}
+
+// TestClaimMeetsWrongTypes: what a claim has taken is replied, whatever the keys are that it comes to after that.
+func TestClaimMeetsWrongTypes(t *testing.T) {
+	c := startQueues(t).client()
+	for _, queue := range []string{"a", "b", "c"} {
+		c.send("q.enqueue " + queue + " p priority 9 id " + queue)
+	}
+	c.send("q.enqueue c p id d", "set codeq:q:a:pending:3 x", "set codeq:q:x:inprog x", "rpush codeq:q:x:pending:0 y")
+	for _, test := range [][2]string{
+		{"q.claim w count 2 commands 1 a", "[a]"},
+		{"q.claim w count 3 commands 2 b x", "[b]"},
+		{"q.claim w count 3 commands 2 c a", "[c]"},
+	} {
+		if got := fmt.Sprint(c.claimed(test[0])); got != test[1] {
+			t.Errorf("%s: %s, want %s", test[0], got, test[1])
+		}
+	}
+	c.want("-WRONGTYPE Operation against a key holding the wrong kind of value", "q.claim w count 3 commands 2 c a")
+	c.want(":1", "llen codeq:q:c:pending:0")
+	// Where a place is missing that a stale entry would be looked for in, or put into, the entry is dropped.
+	delayed := `{"id":"z","command":"e","payload":"p","status":"PENDING","lastKnownLocation":"DELAYED_ZSET"}`
+	c.send("set codeq:q:e:delayed x", "set codeq:q:e:dlq x", "hset codeq:tasks bad {", "hset codeq:tasks z "+delayed, "lpush codeq:q:e:pending:0 bad z")
+	if got := fmt.Sprint(c.claimed("q.claim w count 3 commands 1 e")); got != "[z]" {
+		t.Errorf("claimed %s, want [z]", got)
+	}
 }
 
 func TestAbandonedTaskIsNext(t *testing.T) {

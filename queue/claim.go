@@ -87,7 +87,10 @@ func (t *Tx) claim(c *Claim, fn func(*View)) (n int, err error) {
 	for priority := supplier.MaxPriority; priority >= 0 && n < c.Count; priority-- {
 		for i := range c.Queues {
 			taken, err := t.claimFrom(c, i, priority, c.Count-n, fn)
-			if n += taken; err != nil || n == c.Count {
+			if n += taken; err == shard.ErrWrongType && n > 0 {
+				return n, nil // what was claimed has to be told; the next claim meets the error
+			}
+			if err != nil || n == c.Count {
 				return n, err
 			}
 		}
@@ -135,7 +138,7 @@ func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int,
 func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set, fn func(*View)) (took bool, err error) {
 	found, err := t.load(id)
 	if isUnusable(err) {
-		return false, t.bury(id)
+		return false, t.tolerate(t.bury(id))
 	}
 	if err != nil || !found {
 		return false, err
@@ -185,11 +188,11 @@ func (k *task) setLease(untilMs int64) {
 	k.put(fieldLeaseUntil, k.values[start:])
 }
 
-// isDelayed tells whether the task is in the delayed set of the queue that t works on.
+// isDelayed tells whether the task is in the delayed set of the queue that t works on. In a key of a wrong type there is none.
 func (t *Tx) isDelayed(id []byte) (bool, error) {
 	delayed, err := t.db.ZSet(t.place(supplier.Delayed))
 	if err != nil {
-		return false, err
+		return false, t.tolerate(err)
 	}
 	_, ok, err := delayed.Score(id)
 	return ok, err
