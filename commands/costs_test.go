@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -290,6 +291,64 @@ func TestCostsAreKnown(t *testing.T) {
 	for _, c := range families() {
 		if c.HasKeys() && !c.IsContainer() && !tried[c.Name] && exempt[c.Name] == "" {
 			t.Errorf("%s is in no case and has no reason for that", c.Name)
+		}
+	}
+}
+
+// TestClaimCostsDoNotGrow: what a claim reads and writes grows neither with the backlog nor, where it is for a share, with the number of
+// slots that other tasks are in, whether these were indexed from the first one on or there before.
+func TestClaimCostsDoNotGrow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it counts rows, which the race detector would take long for")
+	}
+	const own, share = 12, "share 0 of 128" // slots 00 and 01
+	claims := []string{"q.claim w commands 1 mail", "q.claim w " + share + " commands 1 mail", "q.claim w slots 00-00 commands 1 mail"}
+	cost := func(tasks, slots int, before bool) (costs [][2]int64) {
+		s := startQueues(t)
+		c := s.client()
+		if !before {
+			c.want("*-1", claims[1]) // from here on the queue is indexed
+		}
+		for i := range own {
+			c.send("q.enqueue mail p id " + slotID(0, i))
+		}
+		for i := range tasks {
+			c.send("q.enqueue mail p id " + slotID(2+i%slots, i))
+		}
+		c.send("q.enqueue mail p id " + slotID(0xff, 0))
+		for len(c.claimed("q.claim w slots ff-ff commands 1 mail")) == 0 { // until all are indexed
+			runtime.Gosched()
+		}
+		for _, claim := range claims { // the first of each builds what later ones use
+			if ids := c.claimed(claim); len(ids) != 1 {
+				t.Fatalf("%s yields %v", claim, ids)
+			}
+		}
+		for _, claim := range claims {
+			var found [2]int64
+			for i := range found {
+				if i == 0 {
+					s.evict()
+				}
+				rows := s.rows()
+				if ids := c.claimed(claim); len(ids) != 1 {
+					t.Fatalf("%s yields %v", claim, ids)
+				}
+				found[i] = s.rows() - rows
+			}
+			costs = append(costs, found)
+		}
+		return costs
+	}
+	for _, before := range []bool{false, true} {
+		small, deep, wide := cost(500, 1, before), cost(4000, 1, before), cost(4000, 253, before)
+		t.Logf("there before is %v: rows read and written, of 500 tasks in one slot %v, of 4000 %v, in 253 slots %v", before, small, deep, wide)
+		for i, claim := range claims {
+			for j, state := range []string{"not cached", "cached"} {
+				if a, b := small[i][j], max(deep[i][j], wide[i][j]); b > a+200 {
+					t.Errorf("%s, %s: %d rows with 500 other tasks, %d with more in more slots", claim, state, a, b)
+				}
+			}
 		}
 	}
 }
