@@ -3,10 +3,13 @@ package tests
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"codeq/internal/peer"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -136,11 +139,56 @@ func queueModel() porcupine.Model {
 	}
 }
 
+// byShard splits the history of a queue that is spread over shards, given the homes of its tasks, into one for each shard, where the order is
+// that of any queue. A claim is an operation on the shard whose tasks it got. One that got nothing has found each shard empty when it came there,
+// and of one without an answer nobody knows where it was: both are operations on every shard.
+func byShard(history []porcupine.Operation, homes map[byte]string) ([][]porcupine.Operation, error) {
+	parts := map[string][]porcupine.Operation{}
+	for _, home := range homes {
+		parts[home] = nil
+	}
+	everywhere := func(o porcupine.Operation) {
+		for home := range parts {
+			parts[home] = append(parts[home], o)
+		}
+	}
+	for _, o := range history {
+		op, answer := o.Input.(queueOp), o.Output.(queueAnswer)
+		switch {
+		case op.verb == "crash", op.verb == "claim" && answer.tasks == "":
+			everywhere(o)
+			continue
+		case op.verb == "claim":
+			op.task = answer.tasks[0]
+		}
+		home := homes[op.task]
+		for _, task := range []byte(answer.tasks) {
+			if homes[task] != home {
+				return nil, fmt.Errorf("%v: %v, which are at home on %s and %s", op, answer, home, homes[task])
+			}
+		}
+		parts[home] = append(parts[home], o)
+	}
+	return slices.Collect(maps.Values(parts)), nil
+}
+
 // linCheckLimit bounds the search for an order.
 const linCheckLimit = 5 * time.Second
 
 // verdicts are those on the histories of a test.
 type verdicts struct{ histories, undecided int }
+
+// checkAll checks what the clients have done.
+func (v *verdicts) checkAll(t *testing.T, l *linear, opts peer.Options) {
+	t.Helper()
+	histories, err := l.histories(opts.Supplier == "task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, history := range histories {
+		v.check(t, history)
+	}
+}
 
 // check fails the test with the history unless it is linearizable. One that is not decided within the limit is passed over.
 func (v *verdicts) check(t *testing.T, history []porcupine.Operation) {
@@ -215,6 +263,50 @@ func TestQueueModelRefuses(t *testing.T) {
 		}
 		if fine := porcupine.CheckOperations(queueModel(), history); fine != c.fine {
 			t.Errorf("%s: linearizable %v, want %v:\n%s", name, fine, c.fine, listing(history))
+		}
+	}
+}
+
+// TestSpreadQueueModelRefuses proves the check of queues that are spread over shards: there is an order on each shard, and none between them.
+// Tasks 0, 3 and 6 are of one priority.
+func TestSpreadQueueModelRefuses(t *testing.T) {
+	homes := map[byte]string{0: "one", 3: "one", 6: "two"}
+	enqueued := []byte{0, 3, 6}
+	claim := func(tasks ...byte) (queueOp, queueAnswer) {
+		return queueOp{verb: "claim", worker: 1, count: 2}, queueAnswer{code: "OK", tasks: string(tasks)}
+	}
+	for name, c := range map[string]struct {
+		fine   bool
+		claims [][]byte
+	}{
+		"shard by shard":       {true, [][]byte{{0, 3}, {6}, {}}},
+		"the other one first":  {true, [][]byte{{6}, {0, 3}, {}}},
+		"wrong end":            {false, [][]byte{{6}, {3, 0}}},
+		"less than there is":   {false, [][]byte{{0}, {6}, {3}}},
+		"over both":            {false, [][]byte{{0, 6}, {3}}},
+		"nothing too early":    {false, [][]byte{{0, 3}, {}, {6}}},
+		"claimed twice":        {false, [][]byte{{6}, {6}, {0, 3}}},
+		"lost":                 {false, [][]byte{{0, 3}, {}}},
+		"nothing for too long": {false, [][]byte{{}, {0, 3}, {6}}},
+	} {
+		var history []porcupine.Operation
+		add := func(op queueOp, a queueAnswer) {
+			call := int64(10 * len(history))
+			history = append(history, porcupine.Operation{Input: op, Call: call, Output: a, Return: call + 1})
+		}
+		for _, task := range enqueued {
+			add(queueOp{verb: "enqueue", task: task}, queueAnswer{code: "OK"})
+		}
+		for _, tasks := range c.claims {
+			add(claim(tasks...))
+		}
+		parts, err := byShard(history, homes)
+		fine := err == nil
+		for _, part := range parts {
+			fine = fine && porcupine.CheckOperations(queueModel(), part)
+		}
+		if fine != c.fine {
+			t.Errorf("%s: linearizable %v, %v, want %v:\n%s", name, fine, err, c.fine, listing(history))
 		}
 	}
 }
