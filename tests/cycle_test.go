@@ -47,6 +47,7 @@ func cycleQueues() []codeqclient.Queue {
 type cycle struct {
 	server *peer.Server
 	client *codeqclient.Client
+	native *nativeClient // nil unless some of the users are its
 	ledger *ledger
 	queues []codeqclient.Queue
 	n      int
@@ -92,6 +93,25 @@ func (c *cycle) queueOf(number int) codeqclient.Queue {
 	return c.queues[number/int(fates)%len(c.queues)]
 }
 
+// operations are what producers and workers do, whichever client they use.
+type operations interface {
+	Enqueue(ctx context.Context, e codeqclient.Enqueue) (t codeqclient.Task, became bool, err error)
+	Claim(ctx context.Context, q codeqclient.Queue, worker string, lease time.Duration) (*codeqclient.Task, error)
+	Repair(ctx context.Context, q codeqclient.Queue, delay time.Duration) (repaired int, err error)
+	Heartbeat(ctx context.Context, id, worker string, lease time.Duration) error
+	Abandon(ctx context.Context, q codeqclient.Queue, id, worker string) error
+	Nack(ctx context.Context, q codeqclient.Queue, id, worker string, delay time.Duration, reason string) error
+	Submit(ctx context.Context, q codeqclient.Queue, id, worker string, result json.RawMessage, failure string) error
+}
+
+// clientOf is the client of a user: every other one has the native one, if there is one.
+func (c *cycle) clientOf(index int) operations {
+	if c.native != nil && index%2 == 1 {
+		return c.native
+	}
+	return c.client
+}
+
 // run plays until every task has ended or something is wrong.
 func (c *cycle) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -104,8 +124,8 @@ func (c *cycle) run(ctx context.Context) error {
 			}
 		})
 	}
-	for range producers {
-		play(c.produce)
+	for i := range producers {
+		play(func(ctx context.Context) error { return c.produce(ctx, c.clientOf(i)) })
 	}
 	for i := range workers {
 		play(func(ctx context.Context) error { return c.work(ctx, i) })
@@ -114,7 +134,7 @@ func (c *cycle) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func (c *cycle) produce(ctx context.Context) error {
+func (c *cycle) produce(ctx context.Context, client operations) error {
 	for {
 		number := int(c.next.Add(1)) - 1
 		if number >= c.n {
@@ -130,18 +150,18 @@ func (c *cycle) produce(ctx context.Context) error {
 		case enqueuedTwice:
 			e.IdempotencyKey, times = "cycle-"+e.Payload, 2
 		}
-		if err := c.enqueue(ctx, e, number, times); err != nil {
+		if err := c.enqueue(ctx, client, e, number, times); err != nil {
 			return fmt.Errorf("enqueue task %d: %w", number, err)
 		}
 	}
 }
 
 // enqueue enqueues a task, twice at the same time where its fate says so.
-func (c *cycle) enqueue(ctx context.Context, e codeqclient.Enqueue, number, times int) error {
+func (c *cycle) enqueue(ctx context.Context, client operations, e codeqclient.Enqueue, number, times int) error {
 	errs := make(chan error, times)
 	for range times {
 		go func() { // ends with its one operation; enqueue waits for it
-			t, _, err := c.client.Enqueue(ctx, e)
+			t, _, err := client.Enqueue(ctx, e)
 			if err == nil {
 				err = c.ledger.enqueued(number, t.ID)
 			}
@@ -157,7 +177,7 @@ func (c *cycle) enqueue(ctx context.Context, e codeqclient.Enqueue, number, time
 
 // work claims from the queues in turn until every task has ended.
 func (c *cycle) work(ctx context.Context, index int) error {
-	name := fmt.Sprintf("worker-%d", index)
+	name, client := fmt.Sprintf("worker-%d", index), c.clientOf(index)
 	idle := 0
 	for turn := index; c.ledger.progress() < c.n; turn++ {
 		if ctx.Err() != nil {
@@ -165,7 +185,7 @@ func (c *cycle) work(ctx context.Context, index int) error {
 		}
 		q := c.queues[turn%len(c.queues)]
 		lease := longLease
-		t, err := c.client.Claim(ctx, q, name, lease)
+		t, err := client.Claim(ctx, q, name, lease)
 		switch {
 		case err != nil && codeqclient.LostReply(err) && c.gate != nil:
 			// Nobody knows whether a task was taken; repair will find it.
@@ -176,13 +196,13 @@ func (c *cycle) work(ctx context.Context, index int) error {
 			return fmt.Errorf("claim: %w", err)
 		case t != nil:
 			idle = 0
-			if err := c.play(ctx, q, t, name); err != nil {
+			if err := c.play(ctx, client, q, t, name); err != nil {
 				return fmt.Errorf("task %s (payload %s): %w", t.ID, t.Payload, err)
 			}
 		default:
 			if idle++; idle >= len(c.queues) {
 				idle = 0
-				if err := c.nothingToDo(ctx); err != nil {
+				if err := c.nothingToDo(ctx, client); err != nil {
 					return err
 				}
 			}
@@ -192,9 +212,9 @@ func (c *cycle) work(ctx context.Context, index int) error {
 }
 
 // nothingToDo looks for leases that have run out, and lets some time pass.
-func (c *cycle) nothingToDo(ctx context.Context) error {
+func (c *cycle) nothingToDo(ctx context.Context, client operations) error {
 	for _, q := range c.queues {
-		if _, err := c.client.Repair(ctx, q, time.Second); err != nil {
+		if _, err := client.Repair(ctx, q, time.Second); err != nil {
 			return fmt.Errorf("repair: %w", err)
 		}
 	}
@@ -209,7 +229,7 @@ func (c *cycle) nothingToDo(ctx context.Context) error {
 }
 
 // play does with a claimed task what its fate asks for.
-func (c *cycle) play(ctx context.Context, q codeqclient.Queue, t *codeqclient.Task, worker string) error {
+func (c *cycle) play(ctx context.Context, client operations, q codeqclient.Queue, t *codeqclient.Task, worker string) error {
 	number, err := strconv.Atoi(t.Payload)
 	if err != nil || c.queueOf(number) != q {
 		return fmt.Errorf("%w: claimed from %v with payload %q", errLedger, q, t.Payload)
@@ -217,9 +237,9 @@ func (c *cycle) play(ctx context.Context, q codeqclient.Queue, t *codeqclient.Ta
 	f, claims := c.ledger.claimed(t.ID, number)
 	switch {
 	case f == nackedOnce && claims == 1:
-		return c.client.Nack(ctx, q, t.ID, worker, time.Second, "try again")
+		return client.Nack(ctx, q, t.ID, worker, time.Second, "try again")
 	case f == dies:
-		if err := c.client.Nack(ctx, q, t.ID, worker, time.Second, "no good"); err != nil {
+		if err := client.Nack(ctx, q, t.ID, worker, time.Second, "no good"); err != nil {
 			return err
 		}
 		if t.Attempts >= maxAttempts {
@@ -227,22 +247,22 @@ func (c *cycle) play(ctx context.Context, q codeqclient.Queue, t *codeqclient.Ta
 		}
 		return nil
 	case f == abandonedOnce && claims == 1:
-		return c.client.Abandon(ctx, q, t.ID, worker)
+		return client.Abandon(ctx, q, t.ID, worker)
 	case f == losesLease && claims == 1:
-		return c.client.Heartbeat(ctx, t.ID, worker, shortLease) // and never comes back
+		return client.Heartbeat(ctx, t.ID, worker, shortLease) // and never comes back
 	case f == beats:
-		if err := c.client.Heartbeat(ctx, t.ID, worker, 2*longLease); err != nil {
+		if err := client.Heartbeat(ctx, t.ID, worker, 2*longLease); err != nil {
 			return err
 		}
 	case f == fails:
-		if err := c.client.Submit(ctx, q, t.ID, worker, nil, "broken input"); err != nil {
+		if err := client.Submit(ctx, q, t.ID, worker, nil, "broken input"); err != nil {
 			return err
 		}
 		c.ledger.end(t.ID, failed)
 		return nil
 	}
 	result := json.RawMessage(fmt.Sprintf(`{"number":%d}`, number))
-	if err := c.client.Submit(ctx, q, t.ID, worker, result, ""); err != nil {
+	if err := client.Submit(ctx, q, t.ID, worker, result, ""); err != nil {
 		return err
 	}
 	c.ledger.end(t.ID, completed)

@@ -97,6 +97,10 @@ func New(ctx context.Context, rdb *redis.Client, opts Options) (*Client, error) 
 	return c, nil
 }
 
+// Claiming is to be locked by others who take tasks of the Client's queues into the set of claimed tasks, or out of it, while they do so: as
+// the Client's own operations do, lest its Repair take what it sees for what is still so.
+func (c *Client) Claiming() sync.Locker { return c.claims.RLocker() }
+
 // Redis is the connection pool, for what a test asks beside the operations.
 func (c *Client) Redis() *redis.Client { return c.rdb }
 
