@@ -236,6 +236,20 @@ func TestPurge(t *testing.T) {
 	c.want("-ERR syntax error", "q.purge a tenant t")
 }
 
+// TestPurgeLeavesWhatIsElsewhere: clients that work in steps leave entries behind in pending lists, of tasks that are claimed, delayed or have ended.
+func TestPurgeLeavesWhatIsElsewhere(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2", "q.enqueue a p id 3", "q.enqueue a p id 4 maxattempts 1", "q.claim w count 4 commands 1 a",
+		"q.submit w 2 result 1", "q.nack w 3 delay 5000", "q.nack w 4", "q.enqueue a p id 5", "lpush codeq:q:a:pending:0 1 2 3 4 5 6", "hset codeq:tasks 7 {",
+		"lpush codeq:q:a:pending:0 7")
+	c.want(":2", "q.purge a state pending") // 5, which was there twice, and 7
+	c.want(":4 :1 :1 :1 :0", "hlen codeq:tasks", "sismember codeq:q:a:inprog 1", "zcard codeq:q:a:delayed", "scard codeq:q:a:dlq", "llen codeq:q:a:pending:0")
+	c.want("+OK :1", "q.submit w 1", "q.purge a state dlq")
+	c.want(flat("taskId 2 status COMPLETED result :1 completedAt "+testNow), "q.result 2")
+	c.want("$-1", "q.result 3")
+}
+
 func TestPausedQueue(t *testing.T) {
 	s := startQueues(t)
 	dial := s.listen()

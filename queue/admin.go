@@ -171,7 +171,7 @@ func (t *Tx) revive(dlq shard.Set, id []byte) (bool, error) {
 	return true, t.change(t.policy(), false)
 }
 
-// Purge removes all tasks of a place, with all that belongs to them, and tells how many they were.
+// Purge removes all tasks of a place, with all that belongs to them, and tells how many they were. Entries of tasks that are elsewhere go alone.
 func (t *Tx) Purge(name Name, place Place) (n int64, err error) {
 	if _, err := t.locate(name); err != nil {
 		return 0, err
@@ -184,11 +184,49 @@ func (t *Tx) Purge(name Name, place Place) (n int64, err error) {
 		return 0, err
 	}
 	for _, id := range ids {
-		if err := t.forget(id); err != nil {
+		purged, err := t.purgeOne(place, id)
+		if err != nil {
 			return 0, err
 		}
+		if purged {
+			n++
+		}
 	}
-	return int64(len(ids)), nil
+	return n, nil
+}
+
+// purgeOne removes one task of a place, and tells whether there was one.
+func (t *Tx) purgeOne(place Place, id []byte) (purged bool, err error) {
+	found, err := t.load(id)
+	if isUnusable(err) {
+		return true, t.forget(id)
+	}
+	if err != nil {
+		return false, err
+	}
+	if found {
+		if elsewhere, err := t.isElsewhere(place); elsewhere || err != nil {
+			return false, err
+		}
+	}
+	return found, t.forget(id)
+}
+
+// isElsewhere tells whether the entry in a place of the task that was loaded is stale: the task has ended, or is where its JSON says.
+func (t *Tx) isElsewhere(place Place) (bool, error) {
+	switch k := &t.task; {
+	case k.ended():
+		return place != supplier.DLQ || k.at != atDLQ, nil
+	case k.at == atDelayed && place != supplier.Delayed:
+		return t.isDelayed(k.id)
+	case k.at == atInProgress && place != supplier.InProgress:
+		inProgress, err := t.db.SetOf(t.place(supplier.InProgress))
+		if err != nil {
+			return false, t.tolerate(err)
+		}
+		return inProgress.Has(k.id)
+	}
+	return false, nil
 }
 
 // empty deletes the keys of a place.

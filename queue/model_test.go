@@ -3,12 +3,12 @@ package queue
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +56,12 @@ type machine struct {
 	ids     []string
 	pending map[modelList][]string // the next one to be claimed first; some are stale, for their tasks are elsewhere or gone
 	made    int
+	firsts  map[string]modelFirst // by idempotency key
+	paused  map[string]bool       // by queue
+	until   float64               // of the rate of ratedQueue, in ms
+
+	digits   int // by which queues are cut
+	policies atomic.Pointer[Policies]
 }
 
 const (
@@ -91,22 +97,19 @@ func newMachine(t *rapid.T, name string) *machine {
 		spread: name == "task",
 		fs:     vfs.NewCrashableMem(), clk: clock.NewManual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
 		random: rand.NewPCG(3, 4), tasks: map[string]*modelTask{}, pending: map[modelList][]string{},
+		firsts: map[string]modelFirst{}, paused: map[string]bool{},
 	}
 	if m.router, err = supplier.NewRouter(supplier.RouterConfig{Topology: topology, Supplier: s}); err != nil {
 		t.Fatal(err)
 	}
+	m.setDigits(DefaultPolicy().SlotDigits)
 	m.open(t)
 	return m
 }
 
 func (m *machine) open(t *rapid.T) {
-	policies := NewPolicies(func(Name) Policy {
-		p := DefaultPolicy()
-		p.Backoff, p.BaseMs, p.RetentionMs = Fixed, modelBackoff, retentionMs
-		return p
-	})
 	quiet := slog.New(slog.DiscardHandler)
-	m.queues = New(Options{Router: m.router, Logger: quiet, Policies: func() *Policies { return policies }, Random: m.random})
+	m.queues = New(Options{Router: m.router, Logger: quiet, Policies: m.policies.Load, Random: m.random})
 	st, err := shard.Open(shard.Options{
 		Dir: "data", FS: m.fs, Names: m.router.Topology().Names(), DefaultShards: modelShards, Databases: 2, Placer: placer{m.router},
 		Tracker: m.queues, Clock: m.clk, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Fsync: shard.FsyncAlways,
@@ -165,7 +168,7 @@ func (m *machine) drawHeld(t *rapid.T) (*modelTask, []byte) {
 }
 
 func drawQueue(t *rapid.T) Name {
-	return Name{Command: []byte(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue"))}
+	return nameOf(rapid.SampledFrom(modelQueues[:]).Draw(t, "queue"))
 }
 
 func drawWorker(t *rapid.T) []byte {
@@ -255,7 +258,7 @@ func (m *machine) timers() {
 }
 
 func (m *machine) add(id string, name Name, priority int, attempts int64, due int64) *modelTask {
-	k := &modelTask{id: id, queue: string(name.Command), priority: priority, maxAttempts: attempts}
+	k := &modelTask{id: id, queue: name.String(), priority: priority, maxAttempts: attempts}
 	m.tasks[id], m.ids = k, append(m.ids, id)
 	m.keep(k, true)
 	if due > m.clk.NowMs() {
@@ -266,75 +269,9 @@ func (m *machine) add(id string, name Name, priority int, attempts int64, due in
 	return k
 }
 
-func (m *machine) Enqueue(t *rapid.T) {
-	e := Enqueue{Queue: drawQueue(t), Priority: rapid.SampledFrom([]int{0, 5, 9}).Draw(t, "priority"),
-		MaxAttempts: rapid.Int64Range(1, 3).Draw(t, "attempts"), Turn: rapid.Uint32().Draw(t, "turn")}
-	if rapid.Bool().Draw(t, "delayed") {
-		e.VisibleMs = m.clk.NowMs() + rapid.Int64Range(0, 5000).Draw(t, "delay")
-	}
-	if rapid.Bool().Draw(t, "own id") {
-		m.made++
-		e.ID = fmt.Appendf(nil, "task-%d", m.made)
-	}
-	m.change(t, false, func(shard.DB) error {
-		return m.tx.Enqueue(&e, [][]byte{[]byte("p")}, func(id []byte) {
-			m.add(string(id), e.Queue, e.Priority, e.MaxAttempts, e.VisibleMs).created = m.clk.NowMs()
-		})
-	})
-}
-
-// RawEnqueue is what codeQ's client sends.
-func (m *machine) RawEnqueue(t *rapid.T) {
-	name, delay := drawQueue(t), rapid.Int64Range(0, 5).Draw(t, "seconds")
-	m.made++
-	id := fmt.Sprintf("raw-%d", m.made)
-	due, at := (m.clk.NowMs()/1000+delay)*1000, atPending
-	if delay > 0 {
-		at = atDelayed
-	}
-	json := fmt.Sprintf(`{"id":%q,"command":%q,"payload":"p","status":"PENDING","lastKnownLocation":%q,"maxAttempts":2,"x":[1]}`, id, name.Command, at)
-	m.change(t, true, func(db shard.DB) error {
-		_, err := m.tx.tasks.Set([]byte(id), []byte(json))
-		if err == nil {
-			_, err = m.tx.ttl.Set([]byte(id), float64(m.clk.NowMs()/1000+rawRetention))
-		}
-		if err == nil && delay > 0 {
-			var delayed shard.ZSet
-			if delayed, err = db.ZSet([]byte("codeq:q:" + string(name.Command) + ":delayed")); err == nil {
-				_, err = delayed.Set([]byte(id), float64(due/1000))
-			}
-			return err
-		}
-		list, err := db.List([]byte("codeq:q:" + string(name.Command) + ":pending:0"))
-		if err == nil {
-			err = list.Push(shard.Head, []byte(id))
-		}
-		return err
-	})
-	if delay == 0 {
-		due = 0
-	}
-	m.add(id, name, 0, 2, due)
-	m.tasks[id].ttl = m.clk.NowMs()/1000 + rawRetention
-}
-
-// RawPush puts a task into its pending list that may be elsewhere, or there already, as a client does that works in steps.
-func (m *machine) RawPush(t *rapid.T) {
-	k := m.drawTask(t)
-	m.change(t, true, func(db shard.DB) error {
-		list, err := db.List(fmt.Appendf(nil, "codeq:q:%s:pending:%d", k.queue, k.priority))
-		if err == nil {
-			err = list.Push(shard.Head, []byte(k.id))
-		}
-		return err
-	})
-	l := m.listOf(k)
-	m.pending[l] = append(m.pending[l], k.id)
-}
-
 func (m *machine) Claim(t *rapid.T) {
-	c := Claim{Worker: drawWorker(t), Queues: []Name{drawQueue(t)}, Count: rapid.IntRange(1, 3).Draw(t, "count"),
-		LeaseMs: rapid.Int64Range(1, 4000).Draw(t, "lease"), Turn: rapid.Uint32().Draw(t, "turn")}
+	c := Claim{Worker: drawWorker(t), Queues: rapid.SliceOfN(rapid.Custom(drawQueue), 1, 3).Draw(t, "queues"),
+		Count: rapid.IntRange(1, 3).Draw(t, "count"), LeaseMs: rapid.Int64Range(1, 4000).Draw(t, "lease"), Turn: rapid.Uint32().Draw(t, "turn")}
 	var got []string
 	m.change(t, false, func(shard.DB) error {
 		_, err := m.tx.Claim(&c, func(v *View) {
@@ -358,15 +295,17 @@ func (m *machine) Claim(t *rapid.T) {
 // claim is what a claim takes on one shard.
 func (m *machine) claim(c *Claim, home int) (want []string) {
 	for priority := supplier.MaxPriority; priority >= 0; priority-- {
-		l := modelList{string(c.Queues[0].Command), priority, home}
-		for len(want) < c.Count && len(m.pending[l]) > 0 {
-			k := m.tasks[m.pending[l][0]]
-			m.pending[l] = m.pending[l][1:]
-			if k == nil || k.at != atPending {
-				continue
+		for _, name := range c.Queues {
+			l := modelList{name.String(), priority, home}
+			for !m.paused[l.queue] && len(want) < c.Count && len(m.pending[l]) > 0 {
+				k := m.tasks[m.pending[l][0]]
+				m.pending[l] = m.pending[l][1:]
+				if k == nil || k.at != atPending {
+					continue
+				}
+				m.claimed(k, c)
+				want = append(want, k.id)
 			}
-			m.claimed(k, c)
-			want = append(want, k.id)
 		}
 	}
 	return want
@@ -379,90 +318,6 @@ func (m *machine) claimed(k *modelTask, c *Claim) {
 		m.keep(k, false)
 	}
 	k.attempts++
-}
-
-// ClaimSlots claims by slot. Whichever slot's turn it is, what leaves a list are the oldest entries of slots in the share, and of these the
-// tasks are claimed that were not stale; those of a lower priority only if there is none left of a higher one.
-func (m *machine) ClaimSlots(t *rapid.T) {
-	if m.spread {
-		t.Skip("which fragment is next is left to the other claims")
-	}
-	c := Claim{Worker: drawWorker(t), Queues: []Name{drawQueue(t)}, Count: rapid.IntRange(1, 4).Draw(t, "count"),
-		LeaseMs: rapid.Int64Range(1, 4000).Draw(t, "lease")}
-	c.Slots.Of = rapid.Int64Range(1, 3).Draw(t, "shares")
-	c.Slots.Share = rapid.Int64Range(0, c.Slots.Of-1).Draw(t, "share")
-	r, err := c.Slots.of(DefaultPolicy().SlotDigits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got, want []string
-	queue := string(c.Queues[0].Command)
-	left := map[int][]string{}
-	m.change(t, false, func(db shard.DB) error {
-		_, err := m.tx.Claim(&c, func(v *View) {
-			id, _ := v.doc.string(fieldID)
-			got = append(got, string(id))
-		})
-		for priority := range supplier.MaxPriority + 1 {
-			if err == nil {
-				left[priority], err = pendingIDs(db, queue, priority)
-			}
-		}
-		return err
-	})
-	for priority := supplier.MaxPriority; priority >= 0; priority-- {
-		l := modelList{queue: queue, priority: priority}
-		var more bool
-		want, more = m.takeSlots(t, &c, r, m.pending[l], left[priority], want)
-		if m.pending[l] = left[priority]; more && len(want) < len(got) {
-			t.Fatalf("%v: claimed %v before all of priority %d", r, got, priority)
-		}
-		if more && len(got) < c.Count {
-			t.Fatalf("%v: claimed %v and left some of %v", r, got, left[priority])
-		}
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Fatalf("%v: claimed %v, and %v left the lists", r, got, want)
-	}
-}
-
-// takeSlots compares a list before and after a claim. It adds the tasks that the claim must have got to those before, and tells
-// whether it has left some that it could have.
-func (m *machine) takeSlots(t *rapid.T, c *Claim, r shard.SlotRange, before, after, got []string) (claimed []string, more bool) {
-	stays := map[uint16]bool{} // slots of which an entry was left
-	for _, id := range before {
-		slot, k := supplier.Slot([]byte(id), DefaultPolicy().SlotDigits), m.tasks[id]
-		within, live := slot >= r.From && slot <= r.To, k != nil && k.at == atPending
-		if len(after) > 0 && after[0] == id {
-			after, stays[slot] = after[1:], true
-			more = more || within && live
-			continue
-		}
-		if !within || stays[slot] {
-			t.Fatalf("%v: %s of %v is gone", r, id, before)
-		}
-		if live {
-			m.claimed(k, c)
-			got = append(got, id)
-		}
-	}
-	return got, more
-}
-
-// pendingIDs are those of a pending list, the next one first.
-func pendingIDs(db shard.DB, queue string, priority int) (ids []string, err error) {
-	list, err := db.List(fmt.Appendf(nil, "codeq:q:%s:pending:%d", queue, priority))
-	if err != nil {
-		return nil, err
-	}
-	n, err := list.Len()
-	if err == nil {
-		err = list.Range(0, max(n-1, 0), func(id []byte) { ids = append(ids, string(id)) })
-	}
-	slices.Reverse(ids)
-	return ids, err
 }
 
 // owned checks how a command of a worker on a task ended, and tells whether it should have had an effect.
@@ -556,7 +411,7 @@ func (m *machine) Cancel(t *rapid.T) {
 func (m *machine) Requeue(t *rapid.T) {
 	k := m.drawTask(t)
 	m.change(t, false, func(shard.DB) error {
-		_, err := m.tx.Requeue(Name{Command: []byte(k.queue)}, [][]byte{[]byte(k.id)}, 0)
+		_, err := m.tx.Requeue(nameOf(k.queue), [][]byte{[]byte(k.id)}, 0)
 		return err
 	})
 	if k.at == atDLQ {
@@ -583,8 +438,7 @@ func (m *machine) Cleanup(t *rapid.T) {
 				continue
 			}
 			want++
-			delete(m.tasks, k.id)
-			m.ids = slices.DeleteFunc(slices.Clone(m.ids), func(id string) bool { return id == k.id })
+			m.remove(k.id)
 		}
 	}
 	m.change(t, false, func(shard.DB) error {
@@ -594,6 +448,12 @@ func (m *machine) Cleanup(t *rapid.T) {
 		}
 		return err
 	})
+}
+
+// remove forgets a task.
+func (m *machine) remove(id string) {
+	delete(m.tasks, id)
+	m.ids = slices.DeleteFunc(slices.Clone(m.ids), func(other string) bool { return other == id })
 }
 
 func (m *machine) Advance(t *rapid.T) {
@@ -630,7 +490,7 @@ func (m *machine) Check(t *rapid.T) {
 				return err
 			}
 		}
-		for _, queue := range []string{"a", "b"} {
+		for _, queue := range modelQueues {
 			if err := m.checkQueue(t, db, queue); err != nil {
 				return err
 			}
@@ -781,8 +641,11 @@ func testModel(t *testing.T, supplier string) {
 
 // run takes random steps. Restarts are dear, so they are rare.
 func (m *machine) run(t *rapid.T) {
-	steps := []func(*rapid.T){m.Enqueue, m.Enqueue, m.RawEnqueue, m.Claim, m.Claim, m.Claim, m.Submit, m.Nack, m.Abandon, m.Heartbeat,
-		m.Cancel, m.Requeue, m.RawPush, m.Cleanup, m.Advance, m.Advance}
+	steps := []func(*rapid.T){m.Enqueue, m.Enqueue, m.Enqueue, m.RawEnqueue, m.Claim, m.Claim, m.Claim, m.Submit, m.Nack, m.Abandon, m.Heartbeat,
+		m.Cancel, m.Requeue, m.RequeueSome, m.Purge, m.RawPush, m.RawClaim, m.RawClaim, m.RawFinish, m.RawRepair, m.Pause, m.Cleanup, m.Advance, m.Advance}
+	if !m.spread { // there, which fragment is next is left to the other claims
+		steps = append(steps, m.ClaimSlots, m.ClaimSlots, m.CutAnew)
+	}
 	for range rapid.IntRange(10, 80).Draw(t, "steps") {
 		step := rapid.IntRange(0, 20*len(steps)).Draw(t, "step")
 		switch {
