@@ -225,7 +225,7 @@ func (ss *session) carryOutSteps(p *progress) error {
 		if err := ss.carryOutStep(st); err != nil {
 			return err
 		}
-		if own || ss.tx.Awaited() {
+		if own || ss.tx.Awaited() || ss.tx.IsLarge() {
 			if err := ss.commit(p); err != nil {
 				return err
 			}

@@ -179,11 +179,9 @@ func (r *scriptRun) Call(dst []byte, proto int, args [][]byte) ([]byte, error) {
 	if err := r.session.perform(&r.call); err != nil {
 		return dst, err
 	}
-	if cmd.Has(spec.Write) {
-		r.wrote = true
-		if err := r.call.tx.Check(); err != nil {
-			return dst, err
-		}
+	r.wrote = r.wrote || cmd.Has(spec.Write)
+	if err := r.call.tx.Check(); err != nil {
+		return dst, err
 	}
 	return append(dst, r.out.Bytes()...), nil
 }

@@ -188,3 +188,18 @@ func TestScriptBusy(t *testing.T) {
 	}
 	c.want("+PONG", "PING")
 }
+
+// TestScriptIsBounded runs scripts that change and publish without end. Each is stopped, and leaves nothing.
+func TestScriptIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the bound is hundreds of megabytes")
+	}
+	s := startServer(t, slices.Concat(listCommands(), pubSubCommands())...)
+	s.client().send("SUBSCRIBE ch")
+	c := s.client()
+	for _, effect := range []string{"'rpush','k'..i,v", "'publish','ch',v"} {
+		c.want("-ERR transaction exceeds 512 MiB: split it",
+			"EVAL local%20v=('x'):rep(1e6)%20for%20i=1,1e9%20do%20redis.call("+effect+")end 0")
+		c.want(":0", "LLEN k1")
+	}
+}

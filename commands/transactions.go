@@ -306,6 +306,9 @@ func (ss *session) execQueue(out *resp.Writer) error {
 		if err == errUndo || isNoScript(out.Bytes()[mark:]) {
 			m.undone = append(m.undone, undoneScript{i, bytes.Clone(out.Bytes()[mark:]), bytes.Clone(ss.shown[shown:])})
 		}
+		if err == nil {
+			err = ss.tx.Check()
+		}
 		if err != nil {
 			return err
 		}

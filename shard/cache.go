@@ -3,8 +3,8 @@ package shard
 import "container/list"
 
 // objectCache is a shard's write-through cache of objects, bounded in bytes and evicted least recently used
-// first. It is guarded by the shard's lock. Evicting is only done between transactions, so what a transaction
-// has read or written stays where it is until it ends.
+// first. It is guarded by the shard's lock. What a transaction has changed stays where it is until it ends, and what it has
+// read as long as somebody may refer to it, see Tx.Check.
 //
 // Each database has a part of its own, so that emptying one and swapping two are single steps, whatever is cached.
 type objectCache struct {
@@ -12,6 +12,7 @@ type objectCache struct {
 	uses   uint64 // counts get and add, to compare how recently objects of different databases were used
 	bytes  int
 	budget int
+	again  int // evictClean has nothing to do before bytes is more than that
 	ranks  rankIndexes
 }
 
@@ -45,12 +46,17 @@ func (c *objectCache) get(db int, key []byte) *object {
 	if o == nil {
 		return nil
 	}
+	c.refresh(o)
+	return o
+}
+
+// refresh makes the object the most recently used one.
+func (c *objectCache) refresh(o *object) {
 	c.use(o)
-	if d.root.next != o {
+	if d := o.db; d.root.next != o {
 		o.unlink()
 		d.pushFront(o)
 	}
-	return o
 }
 
 func (c *objectCache) use(o *object) {
@@ -114,24 +120,54 @@ func (c *objectCache) swap(a, b int) {
 	c.dbs[a].n, c.dbs[b].n = a, b
 }
 
-// evict brings the cache back under its budget. An object that alone takes half of it first loses half of
-// its cached elements, so that the hottest collection of a shard is never the one that empties the cache.
+// evict brings the cache back under its budget, at the end of a transaction.
 func (c *objectCache) evict() {
+	c.again = 0
 	for c.bytes > c.budget {
 		o := c.oldest()
 		if o == nil {
 			return
 		}
-		if o.used == c.uses || o.bytes > c.budget/2 {
-			before := o.bytes
-			o.dropElements()
-			c.charge(o)
-			if o.bytes < before {
-				continue
-			}
-		}
-		c.drop(o)
+		c.release(o)
 	}
+}
+
+// evictStep is the part of the budget by which the cache grows in the middle of a transaction between one evictClean and the next,
+// and the part that each of them passes over at most where it finds nothing to evict. So it costs little for each object that comes.
+const evictStep = 16
+
+// evictClean is evict in the middle of a transaction, which needs what it has changed.
+func (c *objectCache) evictClean() {
+	if c.bytes <= max(c.budget, c.again) {
+		return
+	}
+	for kept := 0; c.bytes > c.budget && kept <= c.budget/evictStep; {
+		o := c.oldest()
+		switch {
+		case o == nil:
+			return
+		case o.dirty:
+			c.refresh(o) // it is not looked at again before all others
+			kept += o.bytes
+		default:
+			c.release(o)
+		}
+	}
+	c.again = c.bytes + c.budget/evictStep
+}
+
+// release takes memory from the object. One that alone takes half of the budget first loses half of its cached elements, so that
+// the hottest collection of a shard is never the one that empties the cache.
+func (c *objectCache) release(o *object) {
+	if o.used == c.uses || o.bytes > c.budget/2 {
+		before := o.bytes
+		o.dropElements()
+		c.charge(o)
+		if o.bytes < before {
+			return
+		}
+	}
+	c.drop(o)
 }
 
 // oldest is the least recently used object, nil if there is none.

@@ -191,7 +191,7 @@ func (d DB) Set(key, val []byte, expireAtMs int64) error {
 		s.beginChunks(o)
 	}
 	if o.chunked == nil {
-		s.spend(len(val) - len(o.str))
+		s.tx.spend(len(val) - len(o.str))
 		// A new slice each time: the value may still be that which was there.
 		o.str = append(make([]byte, 0, len(val)), val...)
 	} else if err := s.writeChunks(o, 0, val); err != nil {

@@ -755,6 +755,7 @@ func TestModel(t *testing.T) {
 			m.forgetExpired()
 			for range rapid.IntRange(1, 5).Draw(t, "steps") {
 				m.step(t)
+				ok(t, m.tx.Check())
 			}
 			abort := rapid.IntRange(0, 4).Draw(t, "abort") == 0
 			if abort {

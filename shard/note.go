@@ -1,5 +1,7 @@
 package shard
 
+import "unsafe"
+
 // Notes are what a transaction tells those who listen: keyspace events, and messages of PUBLISH. They are kept in their
 // order, told when they are committed, and forgotten with whatever is aborted, so that nobody hears twice, or falsely, of
 // what was done again with other locks.
@@ -57,8 +59,11 @@ func (d DB) Notes(class NoteClass) bool { return d.tx.store.Notes(class) }
 func (tx *Tx) Note(n Note) {
 	n.Key, n.Message = tx.keepBytes(n.Key), tx.keepBytes(n.Message)
 	tx.notes = append(tx.notes, n)
-	tx.noteBytes += len(n.Key) + len(n.Message)
+	tx.occupy(noteOverhead + 2*(len(n.Key)+len(n.Message)))
 }
+
+// noteOverhead is what a note takes in memory besides its bytes.
+const noteOverhead = int(unsafe.Sizeof(Note{}))
 
 // keepBytes copies b. When the copy's memory moves, earlier notes keep what they have.
 func (tx *Tx) keepBytes(b []byte) []byte {
@@ -99,7 +104,7 @@ func (tx *Tx) dropNotes() {
 		return
 	}
 	clear(tx.notes)
-	tx.notes, tx.noteBuf, tx.noteBytes = tx.notes[:0], tx.noteBuf[:0], 0
+	tx.notes, tx.noteBuf = tx.notes[:0], tx.noteBuf[:0]
 	if cap(tx.notes) > maxKeptNotes {
 		tx.notes = nil
 	}

@@ -87,9 +87,16 @@ type object struct {
 // objectOverhead is what an object without elements costs in memory, about, besides its key and value.
 const objectOverhead = 256
 
+// bodyOverhead is what a collection costs besides that and its elements, about: its body, and the room that its containers
+// begin with.
+const bodyOverhead = 512
+
 // footprint estimates the resident bytes of the object.
 func (o *object) footprint() int {
 	n := objectOverhead + len(o.key) + cap(o.str)
+	if o.kind > KindString {
+		n += bodyOverhead
+	}
 	switch {
 	case o.chunked != nil:
 		n += o.chunked.bytes
@@ -105,6 +112,14 @@ func (o *object) footprint() int {
 		n += o.stream.footprint()
 	}
 	return n
+}
+
+// unwritten is the bytes of the value that the object keeps until the transaction commits, if it has changed them.
+func (o *object) unwritten() int {
+	if o.chunked != nil {
+		return len(o.chunked.dirty) << o.chunked.bits
+	}
+	return len(o.str)
 }
 
 // dropElements forgets cached elements so that the object's footprint falls by half or more.

@@ -57,8 +57,6 @@ type Shard struct {
 	before     shardState // the state to return to on abort; valid while touched
 	touched    bool
 	expired    int64         // keys that it has removed since their deadline had passed
-	tooBig     bool          // the batch has reached maxTransaction, or will with what is still to be encoded
-	unwritten  int           // bytes of the metadata rows and strings that prepare will add to the batch, about
 	ranged     bool          // the batch deletes ranges
 	signals    []waitKey     // queues to be served with the commit
 	ready      []*waitQueue  // made ready by the commit that is being applied
@@ -163,25 +161,14 @@ func (s *Shard) modify(o *object) {
 		s.touch()
 		o.dirty = true
 		s.dirty = append(s.dirty, o)
-		s.spend(len(o.key) + len(o.str) + dirtyOverhead)
+		s.tx.spend(len(o.key) + len(o.str) + dirtyOverhead)
+		s.tx.occupy(objectOverhead)
 		if len(s.queues) > 0 {
 			o.turn = s.store.turns.Add(1)
 		}
 	}
 	if len(s.queues) > 0 && !s.awaited {
 		s.awaited = s.isAwaited(o)
-	}
-}
-
-// dirtyOverhead is what a changed key adds to a commit besides its name, at most, unless it is a string.
-const dirtyOverhead = 64
-
-// spend counts what prepare will add to the batch, so that a transaction which can't be committed is known to be so before it has
-// taken all memory.
-func (s *Shard) spend(bytes int) {
-	s.unwritten += bytes
-	if s.unwritten > maxTransaction {
-		s.tooBig = true
 	}
 }
 
@@ -231,6 +218,7 @@ func (s *Shard) load(db int, key []byte) (*object, error) {
 // create makes the absent object an empty collection of the kind.
 func (s *Shard) create(o *object, kind Kind) {
 	s.modify(o)
+	s.tx.occupy(bodyOverhead)
 	o.become(kind, s.state.nextID)
 	if kind == KindList && s.times.slotted > 0 {
 		s.indexNew(o)
@@ -264,7 +252,7 @@ func (s *Shard) remove(o *object) error {
 func (s *Shard) forget(o *object) {
 	s.setDeadline(o, 0)
 	s.count(o.db.n, -1)
-	s.spend(-len(o.str))
+	s.tx.spend(-o.unwritten())
 	o.clear()
 }
 
@@ -328,11 +316,10 @@ func (s *Shard) wakeJanitor() {
 	}
 }
 
-// set and delete put a row into the transaction's batch. Past maxTransaction they only note that the
-// transaction cannot be committed: a batch of 4 GiB would be a panic.
+// set and delete put a row into the transaction's batch, unless it cannot be committed any more: a batch of 4 GiB would be a panic.
 func (s *Shard) set(key, val []byte) {
 	s.touch()
-	if s.hasRoom(len(key) + len(val)) {
+	if s.tx.write(len(key) + len(val)) {
 		must(s.batch.Set(key, val, nil))
 	}
 }
@@ -350,14 +337,14 @@ func (s *Shard) put(key, val []byte, isNew bool) {
 
 func (s *Shard) delete(key []byte) {
 	s.touch()
-	if s.hasRoom(len(key)) {
+	if s.tx.write(len(key)) {
 		must(s.batch.Delete(key, nil))
 	}
 }
 
 func (s *Shard) deleteRange(start, end []byte) {
 	s.touch()
-	if s.hasRoom(len(start) + len(end)) {
+	if s.tx.write(len(start) + len(end)) {
 		s.ranged = true
 		must(s.batch.DeleteRange(start, end, nil))
 	}
@@ -367,13 +354,6 @@ func (s *Shard) deleteRange(start, end []byte) {
 func (s *Shard) deleteIndexed(key []byte) {
 	s.marked = append(s.marked, s.batch.Count())
 	s.delete(key)
-}
-
-func (s *Shard) hasRoom(n int) bool {
-	if s.batch.Len()+n > maxTransaction {
-		s.tooBig = true
-	}
-	return !s.tooBig
 }
 
 // must is for errors that only a broken invariant can cause.
@@ -564,9 +544,7 @@ func (s *Shard) apply(pos uint64) error {
 	}
 	s.cache.ranks.settle()
 	s.endBatch()
-	if s.cache.bytes > s.cache.budget {
-		s.cache.evict()
-	}
+	s.cache.evict()
 	return nil
 }
 
@@ -597,6 +575,5 @@ func (s *Shard) endBatch() {
 	clear(s.times.listed)
 	s.signals = s.signals[:0]
 	s.times.listed, s.times.lapsing = s.times.listed[:0], s.times.lapsing[:0]
-	s.touched, s.awaited, s.wiped, s.tooBig, s.ranged, s.expired = false, false, false, false, false, 0
-	s.unwritten = 0
+	s.touched, s.awaited, s.wiped, s.ranged, s.expired = false, false, false, false, 0
 }

@@ -294,6 +294,7 @@ func TestSlotModel(t *testing.T) {
 			m.tx.Begin(m.st.All())
 			for range rapid.IntRange(1, 6).Draw(t, "steps") {
 				m.change(t)
+				ok(t, m.tx.Check())
 			}
 			if rapid.IntRange(0, 4).Draw(t, "abort") == 0 {
 				m.tx.Abort()

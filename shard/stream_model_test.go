@@ -477,6 +477,7 @@ func TestStreamModel(t *testing.T) {
 			m.tx.Begin(m.st.All())
 			for range rapid.IntRange(1, 6).Draw(t, "steps") {
 				m.step(t)
+				ok(t, m.tx.Check())
 			}
 			if rapid.IntRange(0, 4).Draw(t, "abort") == 0 {
 				m.tx.Abort()

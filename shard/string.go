@@ -83,7 +83,7 @@ func (b *chunkedBody) put(n int64, c *chunk) {
 // complete tells whether every chunk is cached.
 func (b *chunkedBody) complete(o *object) bool { return int64(len(b.cached)) == o.count }
 
-// shrink drops half of the cached chunks. None is dirty, since that is only done between transactions.
+// shrink drops half of the cached chunks. None is dirty, since only objects that the transaction has not changed are evicted.
 func (b *chunkedBody) shrink() {
 	keep := len(b.cached) / 2
 	all := b.cached
@@ -179,9 +179,9 @@ func (t String) Write(at int64, part []byte) error {
 		}
 	}
 	if o.chunked == nil {
-		s.spend(-len(o.str))
+		s.tx.spend(-len(o.str))
 		o.str = splice(o.str, at, part)
-		s.spend(len(o.str))
+		s.tx.spend(len(o.str))
 		return nil
 	}
 	return s.writeChunks(o, at, part)
@@ -200,7 +200,7 @@ func (s *Shard) makeString(o *object) {
 
 // beginChunks makes a string that is empty and whole one in chunks.
 func (s *Shard) beginChunks(o *object) {
-	s.spend(-len(o.str))
+	s.tx.spend(-len(o.str))
 	o.str = nil
 	o.id, o.count = s.state.nextID, 0
 	o.chunked = newChunkedBody(s.store.opts.chunkBits)
@@ -248,6 +248,7 @@ func (s *Shard) writeChunks(o *object, at int64, part []byte) error {
 		if !c.dirty {
 			c.dirty = true
 			b.dirty = append(b.dirty, n)
+			s.tx.spend(int(b.size()))
 		}
 	}
 	b.length = max(b.length, end)
@@ -270,6 +271,7 @@ func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 // flushChunks puts the chunks that the transaction has changed into its batch.
 func (s *Shard) flushChunks(o *object) {
 	b := o.chunked
+	s.tx.spend(-o.unwritten())
 	for _, n := range b.dirty {
 		c := b.cached[n]
 		c.dirty = false

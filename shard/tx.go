@@ -2,7 +2,6 @@ package shard
 
 import (
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 )
@@ -12,14 +11,8 @@ import (
 // the whole again; effects leave a transaction only at commit, so nothing is seen of the first try.
 var ErrConflict = errors.New("shard: transaction needs another shard's lock: run it again")
 
-// ErrTooBig is returned by Commit when the transaction's rows exceed what one commit may hold.
-var ErrTooBig = fmt.Errorf("transaction exceeds %d MiB: split it", maxTransaction>>20)
-
 // ErrWrongType says that the key holds a value of another kind.
 var ErrWrongType = errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")
-
-// maxTransaction is the bytes of rows that one transaction may write on one shard.
-const maxTransaction = 512 << 20
 
 // Tx is a transaction over one or many shards. It holds their locks from Begin to End, so it is isolated;
 // what it changes is committed as one record of the log, so it is atomic; Commit may be called more than
@@ -39,9 +32,10 @@ type Tx struct {
 	homed []byte // the element that homeOf was asked for last
 	home  int    // and its answer
 
-	notes     []Note // of what is not committed yet
-	noteBuf   []byte // their bytes
-	noteBytes int
+	notes   []Note // of what is not committed yet
+	noteBuf []byte // their bytes
+
+	spent spent // of what is not committed yet
 
 	muted    bool  // see Mute
 	narrow   int   // one more than the ordinal of the shard whose fragments alone are seen, see Narrow; 0: all are
@@ -179,22 +173,20 @@ func (tx *Tx) Commit() error {
 // commit is Commit without the service.
 func (tx *Tx) commit() error {
 	tx.parts = tx.parts[:0]
-	if tx.noteBytes > maxTransaction {
-		tx.Abort()
-		return ErrTooBig
-	}
+	tx.beginWriting()
 	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
 		s := tx.store.shards[n]
 		if !s.touched {
 			continue
 		}
 		tx.parts = append(tx.parts, s.prepare())
-		if s.tooBig { // in prepare at the latest, which adds the metadata and with it the strings
-			tx.Abort()
-			return ErrTooBig
-		}
+	}
+	if tx.spent.tooMuch { // by now at the latest, with the metadata and with it the strings
+		tx.Abort()
+		return ErrTooBig
 	}
 	if len(tx.parts) == 0 {
+		tx.spent = spent{}
 		tx.tellNotes()
 		return nil
 	}
@@ -208,6 +200,7 @@ func (tx *Tx) commit() error {
 			return tx.store.fail(err)
 		}
 	}
+	tx.spent = spent{}
 	tx.gatherReady()
 	tx.tellNotes()
 	return nil
@@ -223,18 +216,9 @@ func (tx *Tx) Dirty() bool {
 	return false
 }
 
-// Check returns ErrTooBig when it is known already that Commit will. Who lets a client write on and on asks it in between.
-func (tx *Tx) Check() error {
-	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
-		if tx.store.shards[n].tooBig {
-			return ErrTooBig
-		}
-	}
-	return nil
-}
-
 // Abort drops everything that the transaction changed since Begin or the last Commit. The locks stay.
 func (tx *Tx) Abort() {
+	tx.spent = spent{}
 	tx.dropNotes()
 	for n := tx.locked.next(0); n >= 0; n = tx.locked.next(n + 1) {
 		tx.store.shards[n].abort()
@@ -244,6 +228,7 @@ func (tx *Tx) Abort() {
 // End drops what was not committed and unlocks. It returns the log position behind everything that the
 // transaction wrote or could have read: no reply may leave before Store.Wait has returned for it.
 func (tx *Tx) End() (pos uint64) {
+	tx.spent = spent{}
 	tx.dropNotes()
 	first := tx.locked.next(0)
 	if first >= 0 { // counted where it is locked anyway
@@ -256,9 +241,7 @@ func (tx *Tx) End() (pos uint64) {
 	for n := first; n >= 0; n = tx.locked.next(n + 1) {
 		s := tx.store.shards[n]
 		s.abort()
-		if s.cache.bytes > s.cache.budget {
-			s.cache.evict()
-		}
+		s.cache.evict()
 		pos = max(pos, s.lastPos)
 		s.mu.Unlock()
 	}

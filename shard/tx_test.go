@@ -16,7 +16,7 @@ func TestTooBigIsKnownEarly(t *testing.T) {
 	opts.stringBytes = 1 << 20
 	st := openTest(t, opts)
 	defer closeTest(t, st)
-	s, tx, key := st.shards[0], st.NewTx(), []byte("k")
+	tx, key := st.NewTx(), []byte("k")
 	tx.Begin(st.All())
 	defer tx.End()
 	value := make([]byte, 1000)
@@ -31,8 +31,8 @@ func TestTooBigIsKnownEarly(t *testing.T) {
 		if err := text.Write(int64(len(value)), value); err != nil {
 			t.Fatal(err)
 		}
-		if want := len(key) + 2*len(value) + dirtyOverhead; s.unwritten != want {
-			t.Fatalf("counts %d bytes, want %d", s.unwritten, want)
+		if want := len(key) + 2*len(value) + dirtyOverhead; tx.spent.unwritten != want {
+			t.Fatalf("counts %d bytes, want %d", tx.spent.unwritten, want)
 		}
 		if _, err := tx.DB(0).Delete(key); err != nil {
 			t.Fatal(err)
@@ -44,14 +44,14 @@ func TestTooBigIsKnownEarly(t *testing.T) {
 	if err := tx.Check(); err != nil {
 		t.Fatal(err)
 	}
-	s.spend(maxTransaction)
+	tx.spend(maxTransaction)
 	if err := tx.Check(); !errors.Is(err, ErrTooBig) {
 		t.Errorf("known before the commit: %v", err)
 	}
 	if err := tx.Commit(); !errors.Is(err, ErrTooBig) {
 		t.Errorf("committed: %v", err)
 	}
-	if exists, err := tx.DB(0).Exists(key); exists || err != nil || tx.Check() != nil || s.unwritten != 0 {
-		t.Errorf("afterwards the key exists: %t, %v, %v, %d bytes", exists, err, tx.Check(), s.unwritten)
+	if exists, err := tx.DB(0).Exists(key); exists || err != nil || tx.Check() != nil || tx.spent.unwritten != 0 {
+		t.Errorf("afterwards the key exists: %t, %v, %v, %d bytes", exists, err, tx.Check(), tx.spent.unwritten)
 	}
 }
