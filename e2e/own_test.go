@@ -34,8 +34,9 @@ func suites() []ownTests {
 			name:     "rmq",
 			packages: []string{"github.com/adjust/rmq/v5"},
 			run:      ".",
-			// These bring a cluster of their own and meet the connections of the other tests in it.
-			skip:     "^TestCluster",
+			// Those of clusters bring one of their own and meet the connections of the other tests in it. TestMulti acknowledges a second
+			// delivery without waiting until its consumer has it, so on a busy machine it acknowledges the first one twice.
+			skip:     "^Test(Cluster|Multi$)",
 			variable: "REDIS_ADDR",
 		},
 		{
