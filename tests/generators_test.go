@@ -71,8 +71,8 @@ const retentionKey = "codeq:tasks:ttl"
 // boundKeys hold only what one family puts there: the partitioned keys take one type, ranges by name mean something
 // only where all scores are the same, and long strings would be too much for LCS.
 func boundKeys() []string {
-	return []string{"codeq:tasks", "codeq:results", retentionKey, "x1", "x2", "g1", "g2", "p1", "p2",
-		"b1", "b2", "{a}b"}
+	return append([]string{"codeq:tasks", "codeq:results", retentionKey, "x1", "x2", "g1", "g2", "p1", "p2",
+		"b1", "b2", "{a}b"}, largeKeys()...)
 }
 
 func allKeys() []string { return append(plainKeys(), boundKeys()...) }
@@ -223,6 +223,7 @@ func families() []family {
 		serverFamily(), keysFamily(), stringsFamily(), listsFamily(), hashesFamily(), setsFamily(), zsetsFamily(),
 		namesFamily(), transactionsFamily(), scriptsFamily(), functionsFamily(), sortFamily(), dumpFamily(), streamsFamily(),
 		bitmapsFamily(), longStringsFamily(), hyperLogLogFamily(), growingHyperLogLogFamily(), geoFamily(), algebraFamily(),
+		largeFamily(),
 		partitioned(hashesFamily(), "codeq:tasks", "codeq:results", "h1"),
 		partitioned(retentionFamily(), retentionKey),
 	}
