@@ -37,8 +37,8 @@ func TestQueueRulesRefused(t *testing.T) {
 		"mail paused=maybe":        "'yes' or 'no'",
 		"mail max-payload=x":       "memory value",
 		"mail speed=3":             "no such setting",
-		"mail shard-prefix-len=0":       "between 1 and 4",
-		"mail shard-prefix-len=5":       "between 1 and 4",
+		"mail shard-prefix-len=0":  "between 1 and 4",
+		"mail shard-prefix-len=5":  "between 1 and 4",
 		"mail lease=1s; :acme x=1": "has no pattern",
 	} {
 		err := declared().find("queues").kind.parse(Default(), text)
