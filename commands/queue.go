@@ -99,11 +99,11 @@ func (a *arguments) milliseconds(least int64) int64 {
 	return n
 }
 
-// between takes an integer from low to high.
-func (a *arguments) between(low, high int64, otherwise resp.Error) int64 {
+// number takes an integer from low to high, which an error calls by the name.
+func (a *arguments) number(name string, low, high int64) int64 {
 	n := a.integer()
 	if a.err == nil && (n < low || n > high) {
-		a.fail(otherwise)
+		a.fail(resp.ErrQueueNumber(name, low, high))
 	}
 	return n
 }
@@ -185,7 +185,7 @@ func enqueueCommand(many bool) Handler {
 		e := queue.Enqueue{Queue: queue.Name{Command: a.bytes()}}
 		n := int64(1)
 		if many {
-			n = a.between(1, math.MaxInt32, resp.ErrPositive("count"))
+			n = a.number("count", 1, math.MaxInt32)
 		}
 		payloads := a.take(int(n))
 		parseEnqueue(a, &e, c.DB().Now())
@@ -222,13 +222,13 @@ func parseEnqueue(a *arguments, e *queue.Enqueue, nowMs int64) {
 		case a.token("TENANT"):
 			e.Queue.Tenant = a.bytes()
 		case a.token("PRIORITY"):
-			e.Priority = int(a.between(0, supplier.MaxPriority, resp.ErrQueuePriority))
+			e.Priority = int(a.number("PRIORITY", 0, supplier.MaxPriority))
 		case !visible && a.token("DELAY"):
 			visible, e.VisibleMs = true, nowMs+a.milliseconds(0)
 		case !visible && a.token("AT"):
 			visible, e.VisibleMs = true, a.milliseconds(0)
 		case a.token("MAXATTEMPTS"):
-			e.MaxAttempts = a.between(1, math.MaxInt32, resp.ErrPositive("MAXATTEMPTS"))
+			e.MaxAttempts = a.number("MAXATTEMPTS", 1, math.MaxInt32)
 		case a.token("IDEMPOTENCY"):
 			e.Idempotency = a.bytes()
 		case a.token("WINDOW"):

@@ -191,7 +191,7 @@ func queuesCommand(c *Call) error {
 		case a.token("MATCH"):
 			pattern = a.bytes()
 		case a.token("COUNT"):
-			count = a.between(1, math.MaxInt64, resp.ErrPositive("COUNT"))
+			count = a.number("COUNT", 1, math.MaxInt64)
 		case a.token("CURSOR"):
 			cursor = a.cursor()
 		default:
@@ -258,9 +258,9 @@ func peekCommand(c *Call) error {
 		case a.token("STATE"):
 			place = a.queuePlace()
 		case a.token("OFFSET"):
-			offset = a.between(0, math.MaxInt32, resp.ErrNotPositive)
+			offset = a.number("OFFSET", 0, math.MaxInt32)
 		case a.token("COUNT"):
-			count = a.between(1, math.MaxInt32, resp.ErrPositive("COUNT"))
+			count = a.number("COUNT", 1, math.MaxInt32)
 		default:
 			return false
 		}
@@ -291,9 +291,9 @@ func requeueCommand(c *Call) error {
 	name, err := a.queueName(func() bool {
 		switch {
 		case ids == nil && count == 0 && a.token("COUNT"):
-			count = a.between(1, math.MaxInt64, resp.ErrPositive("COUNT"))
+			count = a.number("COUNT", 1, math.MaxInt64)
 		case ids == nil && count == 0 && a.token("IDS"):
-			ids = a.take(int(a.between(1, math.MaxInt32, resp.ErrPositive("n"))))
+			ids = a.take(int(a.number("n", 1, math.MaxInt32)))
 		default:
 			return false
 		}
@@ -365,7 +365,7 @@ func cleanupCommand(c *Call) error {
 		case a.token("BEFORE"):
 			before = a.milliseconds(0)
 		case a.token("COUNT"):
-			count = a.between(1, math.MaxInt32, resp.ErrPositive("COUNT"))
+			count = a.number("COUNT", 1, math.MaxInt32)
 		default:
 			a.fail(resp.ErrSyntax)
 		}

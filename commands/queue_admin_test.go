@@ -70,7 +70,8 @@ func TestStatsWhileAShardHangs(t *testing.T) {
 	if got := c.answers("q.stats a"); !strings.Contains(got, "$8 complete :0") {
 		t.Error(got)
 	}
-	if got := c.answers("q.shards"); strings.Count(got, "$5 state $4 busy") != 1 || strings.Count(got, "$5 state $2 ok") != testShards-1 {
+	// The clock runs so fast meanwhile that others may be busy, too.
+	if got := c.answers("q.shards"); !strings.Contains(got, fmt.Sprintf("$9 default-%d $5 state $4 busy", hung)) || strings.Count(got, "$5 state") != testShards {
 		t.Error(got)
 	}
 	others := 0

@@ -31,7 +31,7 @@ func parseClaim(a *arguments) *claimCall {
 		case a.token("TENANT"):
 			call.tenant = a.bytes()
 		case a.token("COUNT"):
-			call.Count = int(a.between(1, math.MaxInt32, resp.ErrPositive("COUNT")))
+			call.Count = int(a.number("COUNT", 1, math.MaxInt32))
 		case a.token("LEASE"):
 			call.LeaseMs = a.milliseconds(1)
 		case a.token("BLOCK"):
@@ -40,14 +40,14 @@ func parseClaim(a *arguments) *claimCall {
 			if call.Slots.Share = a.integer(); !a.token("OF") {
 				a.fail(resp.ErrSyntax)
 			}
-			call.Slots.Of = a.between(1, math.MaxInt32, resp.ErrPositive("OF"))
+			call.Slots.Of = a.number("OF", 1, math.MaxInt32)
 		case call.Slots.IsAll() && a.token("SLOTS"):
 			from, to, ok := bytes.Cut(a.bytes(), []byte("-"))
 			if call.Slots.From, call.Slots.To = from, to; !ok {
 				a.fail(resp.ErrSyntax)
 			}
 		case a.token("COMMANDS"):
-			for _, command := range a.take(int(a.between(1, math.MaxInt32, resp.ErrPositive("n")))) {
+			for _, command := range a.take(int(a.number("n", 1, math.MaxInt32))) {
 				call.Queues = append(call.Queues, queue.Name{Command: command})
 			}
 		default:

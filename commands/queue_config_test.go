@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -54,4 +55,28 @@ func TestQuotas(t *testing.T) {
 	c.want("$1 6", "q.enqueue slow p tenant t id 6")
 	c.want("-QUOTA the queue slow:t takes 1 tasks a second: try again in 1000 ms, with no more than that at once", "q.enqueue slow p tenant t")
 	c.want("$1 7", "q.enqueue slow p id 7")
+	// Several at once count as several, what a key stands for counts no more, and a rate that somebody has spoilt begins anew.
+	if got := c.send("q.menqueue slow 2 p q tenant t"); !strings.HasPrefix(got, "-QUOTA") {
+		t.Error(got)
+	}
+	c.want("-QUOTA 2 tasks wait in the queue full, which takes 2: try again when some are done", "q.menqueue full 2 p q")
+	s.set("queues", "full max-pending=1; fast max-rate=1; pair max-pending=3")
+	c.want("$1 3", "q.enqueue full p idempotency k")
+	if got := c.send("q.menqueue pair 2 p q"); !strings.HasPrefix(got, "*2") {
+		t.Error(got)
+	}
+	c.want("-QUOTA 2 tasks wait in the queue pair, which takes 3: try again when some are done", "q.menqueue pair 2 p q")
+	c.want("$1 8", "q.enqueue pair p id 8")
+	for i, spoil := range []string{"set codeq:q:fast:rate nan", "set codeq:q:fast:rate x", "set codeq:q:fast:rate 5", "del codeq:q:fast:rate"} {
+		c.send(spoil)
+		id := fmt.Sprint("spoilt", i)
+		c.want("$7 "+id, "q.enqueue fast p id "+id)
+		if got := c.send("q.enqueue fast p"); !strings.HasPrefix(got, "-QUOTA") {
+			t.Errorf("after %s: %s", spoil, got)
+		}
+	}
+	c.send("del codeq:q:fast:rate", "rpush codeq:q:fast:rate x")
+	c.want("$6 spoilt", "q.enqueue fast p id spoilt")
+	s.clock.Advance(time.Minute)
+	c.want(":0", "exists codeq:q:fast:rate")
 }

@@ -61,7 +61,7 @@ func TestClaimSlotsRefused(t *testing.T) {
 		"share 4 of 4":               "-ERR SHARE 4 OF 4" + shares,
 		"share -1 of 4":              "-ERR SHARE -1 OF 4" + shares,
 		"share 0 of 257":             "-ERR SHARE 0 OF 257" + shares,
-		"share 0 of 0":               "-ERR OF must be a positive integer",
+		"share 0 of 0":               "-ERR OF is out of range: give 1 to 2147483647",
 		"share x of 4":               "-ERR value is not an integer or out of range",
 		"share 0":                    "-ERR syntax error",
 		"share 0 4":                  "-ERR syntax error",

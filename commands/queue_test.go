@@ -187,24 +187,36 @@ func TestQueueErrors(t *testing.T) {
 		{"q.nack w 2", "-NOTINPROGRESS the task 2 is PENDING, so there is no claim to it: claim it first"},
 		{"q.enqueue a p id 1", "-ERR there is a task 1 already: choose another ID, or leave it out"},
 		{"q.enqueue a:b p", "-ERR the command \"a:b\" has a colon or begins with a brace; name it without"},
-		{"q.enqueue a p priority 10", "-ERR the priority is out of range: give 0 to 9, the highest of which is claimed first"},
-		{"q.enqueue a p delay -1", "-ERR the time is out of range: give milliseconds, not negative, and above zero for a lease or a window"},
+		{"q.enqueue a p priority 10", "-ERR PRIORITY is out of range: give 0 to 9"},
+		{"q.enqueue a p delay -1", "-ERR the time is out of range: give milliseconds, 0 to 9007199254740992, and above zero for a lease or a window"},
+		{"q.enqueue a p at 9007199254740993", "-ERR the time is out of range: give milliseconds, 0 to 9007199254740992, and above zero for a lease or a window"},
+		{"q.enqueue a p maxattempts 2147483648", "-ERR MAXATTEMPTS is out of range: give 1 to 2147483647"},
+		{"q.menqueue a 0 p", "-ERR count is out of range: give 1 to 2147483647"},
+		{"q.claim w count 0 commands 1 a", "-ERR COUNT is out of range: give 1 to 2147483647"},
+		{"q.claim w commands 0 a", "-ERR n is out of range: give 1 to 2147483647"},
+		{"q.peek a offset -1", "-ERR OFFSET is out of range: give 0 to 2147483647"},
+		{"q.requeue a count 0", "-ERR COUNT is out of range: give 1 to 9223372036854775807"},
 		{"q.enqueue a p delay 1 at 1", "-ERR syntax error"},
 		{"q.enqueue a p window 1", "-ERR syntax error"},
 		{"q.enqueue a p nonsense 1", "-ERR syntax error"},
 		{"q.enqueue a p tenant", "-ERR syntax error"},
 		{"q.enqueue a \xff", "-ERR the payload is not UTF-8, and a task is JSON: encode it, in base64 for instance"},
+		{"q.enqueue a p webhook \xff", "-ERR the webhook is not UTF-8"},
+		{"q.enqueue a p id " + strings.Repeat("x", 513), "-ERR the id is empty, not UTF-8 or longer than 512 bytes; leave ID out for one that the server makes"},
+		{"q.submit w 1 error \xff", "-ERR the error of the task 1 is not UTF-8"},
+		{"q.nack w 1 reason \xff", "-ERR the reason for the task 1 is not UTF-8"},
 		{"q.menqueue a 2 p p id 5", "-ERR ID names one task: enqueue tasks with ids of your own one by one"},
 		{"q.menqueue a 3 p p", "-ERR syntax error"},
 		{"q.claim w count 1 lease 1", "-ERR syntax error"},
 		{"q.claim w commands 2 a", "-ERR syntax error"},
-		{"q.claim w lease 0 commands 1 a", "-ERR the time is out of range: give milliseconds, not negative, and above zero for a lease or a window"},
+		{"q.claim w lease 0 commands 1 a", "-ERR the time is out of range: give milliseconds, 0 to 9007199254740992, and above zero for a lease or a window"},
 		{"q.submit w 1 result {", "-ERR the result of the task 1 is not JSON: send JSON, a text in quotes for instance"},
 		{"q.submit w 1 result 1 error x", "-ERR syntax error"},
 	} {
 		c.want(test[1], test[0])
 	}
 	c.want(":1 :1 :2", "llen codeq:q:a:pending:0", "scard codeq:q:a:inprog", "hlen codeq:tasks")
+	c.want("$512 "+strings.Repeat("x", 512), "q.enqueue a p id "+strings.Repeat("x", 512))
 }
 
 // TestRawBytes: whatever a client has stored in place of a task's JSON harms nothing.

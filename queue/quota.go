@@ -22,7 +22,10 @@ func (t *Tx) checkQuota(p *enqueuing, payloads [][]byte) error {
 				len(payload), queue, policy.MaxPayload)
 		}
 	}
-	if policy.MaxPending > 0 && n > 0 {
+	if n == 0 {
+		return nil
+	}
+	if policy.MaxPending > 0 {
 		waiting, err := t.waiting()
 		if err != nil {
 			return err
@@ -31,7 +34,7 @@ func (t *Tx) checkQuota(p *enqueuing, payloads [][]byte) error {
 			return failed(Quota, "%d tasks wait in the queue %s, which takes %d: try again when some are done", waiting, queue, policy.MaxPending)
 		}
 	}
-	if policy.MaxRate > 0 && n > 0 {
+	if policy.MaxRate > 0 {
 		return t.checkRate(queue, policy.MaxRate, n)
 	}
 	return nil
@@ -49,7 +52,7 @@ func (t *Tx) waiting() (sum int64, err error) {
 	return sum, addLen(&sum, delayed.Len, err)
 }
 
-// rateBurstMs is how much of the rate may come at once.
+// rateBurstMs is how much of the rate may come at once: a task at least, since a rate is no less than one a second.
 const rateBurstMs = 1000
 
 // checkRate counts n tasks against the rate of the queue that t works on. The key holds one number, the unix ms until which the
@@ -69,7 +72,7 @@ func (t *Tx) checkRate(queue Name, rate int64, n int) error {
 		until = now
 	}
 	until += float64(n) * 1000 / float64(rate)
-	if late := until - now - max(rateBurstMs, 1000/float64(rate)); late > 0 {
+	if late := until - now - rateBurstMs; late > 0 {
 		return failed(Quota, "the queue %s takes %d tasks a second: try again in %d ms, with no more than that at once", queue, rate, int64(math.Ceil(late)))
 	}
 	return t.db.Set(key, strconv.AppendFloat(nil, until, 'f', -1, 64), int64(math.Ceil(until)))

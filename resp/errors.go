@@ -500,16 +500,15 @@ func ErrUnknownArgument(arg []byte) Error {
 
 // Errors of queues, all our own.
 const (
-	ErrQueueTime       Error = "ERR the time is out of range: give milliseconds, not negative, and above zero for a lease or a window"
-	ErrQueuePriority   Error = "ERR the priority is out of range: give 0 to 9, the highest of which is claimed first"
+	ErrQueueTime       Error = "ERR the time is out of range: give milliseconds, 0 to 9007199254740992, and above zero for a lease or a window"
 	ErrQueueManyWithID Error = "ERR ID names one task: enqueue tasks with ids of your own one by one"
 	ErrQueuePlace      Error = "ERR there is no such state: use PENDING, DELAYED, INPROG or DLQ"
 	ErrQueueEmptyError Error = "ERR the error is empty: tell what went wrong, or leave ERROR out"
 )
 
-// ErrPositive is the reply to a number that has to be above zero, and is not or is far too great.
-func ErrPositive(name string) Error {
-	return clean("ERR " + name + " must be a positive integer")
+// ErrQueueNumber is the reply to a number of a queue's command that is not in its range.
+func ErrQueueNumber(name string, low, high int64) Error {
+	return clean("ERR " + name + " is out of range: give " + strconv.FormatInt(low, 10) + " to " + strconv.FormatInt(high, 10))
 }
 
 // Cleaned is the error reply with the text, which may hold what a client has sent.
