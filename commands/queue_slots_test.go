@@ -70,6 +70,7 @@ func TestClaimSlotsRefused(t *testing.T) {
 		"slots 00":                   "-ERR syntax error",
 		"slots 3f-00":                "-ERR SLOTS 3f-00 is not possible in the queue mail: its slots are 00-ff, in 2 hexadecimal digits, the lower one first",
 		"slots 000-0ff":              "-ERR SLOTS 000-0ff is not possible in the queue mail: its slots are 00-ff, in 2 hexadecimal digits, the lower one first",
+		"slots 00-f-":                "-ERR SLOTS 00-f- is not possible in the queue mail: its slots are 00-ff, in 2 hexadecimal digits, the lower one first",
 		"slots 00-fg":                "-ERR SLOTS 00-fg is not possible in the queue mail: its slots are 00-ff, in 2 hexadecimal digits, the lower one first",
 		"block 10 slots - share 1":   "-ERR syntax error",
 		"block 10 share 999 of 1000": "-ERR SHARE 999 OF 1000" + shares,

@@ -71,6 +71,8 @@ func TestLifeOfATask(t *testing.T) {
 	c.want("+OK", "q.submit v 1 result {\"ok\":true}")
 	c.want(flat("taskId 1 status COMPLETED result {\"ok\":true} completedAt 2026-01-02T03:04:06Z"), "q.result 1")
 	c.want(":0 :0", "exists codeq:lease:1", "scard codeq:q:mail:acme:inprog")
+	c.want(flat("id 1 command Mail payload {\"a\":1} webhook http://x status COMPLETED lastKnownLocation NONE workerId v attempts :1 maxAttempts :5 "+
+		"resultKey 1 tenantId acme createdAt "+testNow+" updatedAt 2026-01-02T03:04:06Z priority :0"), "q.get 1")
 	c.want(":1", "q.cancel 2")
 	c.want(":0 :0", "q.cancel 2", "zcard codeq:q:mail:acme:delayed")
 	c.want(flat("id 2 command MAIL payload two priority :9 status FAILED lastKnownLocation NONE attempts :1 maxAttempts :2 error cancelled "+
@@ -167,6 +169,9 @@ func TestMadeIDs(t *testing.T) {
 		home, ok := supplier.ParseID([]byte(words[1]))
 		if route := s.router.Route(0, []byte("codeq:q:"+queue+":pending:0")); !ok || home != route.Shard {
 			t.Errorf("the home of %s is shard %d, its queue's is %d", words[1], home, route.Shard)
+		}
+		if at, _ := supplier.TimeOf([]byte(words[1])); at>>8 != uint32(s.clock.NowMs()/64)&0xffffff {
+			t.Errorf("the time of %s is %x", words[1], at)
 		}
 		if words[1][:8] != words[3][:8] || words[1] == words[3] {
 			t.Errorf("the ids of one key are %s and %s", words[1], words[3])

@@ -120,6 +120,8 @@ func TestHeartbeatKeepsTheTask(t *testing.T) {
 		c.send("q.heartbeat w 1 lease 1000")
 	}
 	c.want(":1 :1", "scard codeq:q:a:inprog", "exists codeq:lease:1")
+	until := s.clock.NowMs() + 300_000
+	c.want(fmt.Sprint(":", until, " :300000"), "q.heartbeat w 1", "pttl codeq:lease:1") // the queue's own lease
 }
 
 // TestRawLease: a lease that codeQ's client sets with SETEX runs out like one of ours, and its task goes where its own repair

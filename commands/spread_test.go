@@ -216,6 +216,22 @@ func TestSpreadWholeQueue(t *testing.T) {
 	}
 }
 
+// TestSpreadMany: tasks that are enqueued together are spread over all shards.
+func TestSpreadMany(t *testing.T) {
+	s := startSpread(t, 4)
+	at := map[int]int{}
+	for i, word := range strings.Fields(s.client().send("q.menqueue mail 8 1 2 3 4 5 6 7 8")) {
+		if i > 0 && i%2 == 0 {
+			at[s.router.Home([]byte(word))]++
+		}
+	}
+	for ordinal := range 4 {
+		if at[ordinal] != 2 {
+			t.Errorf("of 8 tasks %d are on shard %d", at[ordinal], ordinal)
+		}
+	}
+}
+
 // TestSpreadQuota: limits are those of the queue, not of a shard.
 func TestSpreadQuota(t *testing.T) {
 	s := startSpread(t, 4)

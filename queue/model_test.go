@@ -87,7 +87,7 @@ func (p placer) GroupKeys(group []byte) [][]byte { return supplier.TaskKeys(grou
 
 func (p placer) Partitioned(db int) [][]byte { return p.PartitionedKeys(db) }
 
-func newMachine(t *rapid.T, name string) *machine {
+func newMachine(t rapid.TB, name string) *machine {
 	topology := supplier.Topology{Default: modelShards}
 	s, err := supplier.NewRegistry().New(name, supplier.Options{Topology: topology})
 	if err != nil {
@@ -107,7 +107,7 @@ func newMachine(t *rapid.T, name string) *machine {
 	return m
 }
 
-func (m *machine) open(t *rapid.T) {
+func (m *machine) open(t rapid.TB) {
 	quiet := slog.New(slog.DiscardHandler)
 	m.queues = New(Options{Router: m.router, Logger: quiet, Policies: m.policies.Load, Random: m.random})
 	st, err := shard.Open(shard.Options{
@@ -123,7 +123,7 @@ func (m *machine) open(t *rapid.T) {
 }
 
 // change runs fn in a transaction over all shards, as a command on queues or as a raw one, and commits unless fn fails.
-func (m *machine) change(t *rapid.T, raw bool, fn func(db shard.DB) error) (failure *Error) {
+func (m *machine) change(t rapid.TB, raw bool, fn func(db shard.DB) error) (failure *Error) {
 	tx := m.st.NewTx()
 	tx.Begin(m.st.All())
 	ended := false

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 
@@ -50,7 +49,7 @@ func (s *Slots) of(digits int) (r shard.SlotRange, err error) {
 
 // slotOf reads the text of a slot.
 func slotOf(text []byte, digits int) (slot uint16, ok bool) {
-	if len(text) != digits || bytes.IndexByte(text, '-') >= 0 {
+	if len(text) != digits {
 		return 0, false
 	}
 	for _, c := range text {
