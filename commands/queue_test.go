@@ -280,6 +280,15 @@ func TestAbandonedTaskIsNext(t *testing.T) {
 	}
 }
 
+// TestNackedAtOnceIsLast: a task that is given back without a delay waits behind all others.
+func TestNackedAtOnceIsLast(t *testing.T) {
+	c := startQueues(t).client()
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2", "q.claim w commands 1 a", "q.nack w 1 delay 0")
+	if got := fmt.Sprint(c.claimed("q.claim w count 2 commands 1 a")); got != "[2 1]" {
+		t.Errorf("claimed %s", got)
+	}
+}
+
 func TestQueuesInTransactionsAndScripts(t *testing.T) {
 	s := startQueues(t)
 	c := s.client()
