@@ -11,6 +11,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
 )
 
 // Committed rows are staged before they reach Pebble. A commit puts its rows into a hash table, which costs a tenth of
@@ -304,15 +305,24 @@ func (s *Shard) row(key []byte) (val []byte, deleted, ok bool) {
 // stageBatch stages the rows of a committed batch, or applies them at once if they are many, or delete ranges.
 func (s *Shard) stageBatch() error {
 	if s.ranged || s.batch.Len() > s.store.opts.stageBytes {
-		if err := s.unstage(); err != nil {
-			return err
-		}
-		return s.applyBatch(s.batch)
+		return s.passStages(s.batch)
 	}
+	return s.stageRows(s.batch.Reader(), int(s.batch.Count()), s.marked)
+}
+
+// passStages applies a batch behind everything that is staged.
+func (s *Shard) passStages(b *pebble.Batch) error {
+	if err := s.unstage(); err != nil {
+		return err
+	}
+	return s.applyBatch(b)
+}
+
+// stageRows stages the rows of a batch of count rows, those that are marked as Shard.marked says.
+func (s *Shard) stageRows(r batchrepr.Reader, count int, marked []uint32) error {
 	g := s.staged
-	g.makeRoom(int(s.batch.Count()))
-	marked := s.marked
-	for r, n := s.batch.Reader(), uint32(0); ; n++ {
+	g.makeRoom(count)
+	for n := uint32(0); ; n++ {
 		kind, key, val, ok, err := r.Next()
 		must(err) // the batch is our own
 		if !ok {
@@ -328,6 +338,30 @@ func (s *Shard) stageBatch() error {
 		return nil
 	}
 	return s.turnStage()
+}
+
+// replay does again what a commit of the log did to the rows, by way of the stages, as most of its rows are written again by others.
+func (s *Shard) replay(repr []byte) error {
+	atOnce, count := len(repr) > s.store.opts.stageBytes, 0
+	for r := batchrepr.Read(repr); ; count++ {
+		kind, _, _, ok, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		atOnce = atOnce || kind == pebble.InternalKeyKindRangeDelete
+	}
+	if !atOnce {
+		return s.stageRows(batchrepr.Read(repr), count, nil)
+	}
+	b := s.db.NewBatch()
+	err := b.SetRepr(append([]byte(nil), repr...))
+	if err == nil {
+		err = s.passStages(b)
+	}
+	return errors.Join(err, b.Close())
 }
 
 // turnStage begins to apply the stage and goes on with an empty one. When the one before is still being applied, it waits

@@ -144,6 +144,7 @@ func Open(opts Options) (_ *Store, err error) {
 	st.rand = rand.New(&lockedSource{src: opts.Random})
 	defer func() {
 		if err != nil {
+			st.goroutines.Wait() // those that apply what was replayed
 			st.release()
 		}
 	}()
@@ -366,12 +367,7 @@ func (r *replay) apply(parts []logPart) error {
 			return fmt.Errorf("shard %s stands at commit %d and the log goes on at %d: a log file or the shard's files are missing, restore both from one backup",
 				s.name, s.state.number, p.number)
 		}
-		b := s.db.NewBatch()
-		err := b.SetRepr(append([]byte(nil), p.repr...))
-		if err == nil {
-			err = s.db.Apply(b, pebble.NoSync)
-		}
-		if err = errors.Join(err, b.Close()); err != nil {
+		if err := s.replay(p.repr); err != nil {
 			return fmt.Errorf("shard %s: replay commit %d: %w", s.name, p.number, err)
 		}
 		s.state.number = p.number

@@ -285,7 +285,8 @@ func (s *Shard) eachRow(start, end []byte, fn func(row, val []byte) error) error
 	return err
 }
 
-// rebuildAgendas puts every listed key of a database on the agenda, to be looked at as soon as may be.
+// rebuildAgendas puts every listed key of a database on the agenda, to be looked at as soon as may be, or to be audited after the
+// time that audits wait for anyway: a start has better things to do.
 func (s *Shard) rebuildAgendas() {
 	clear(s.times.agendas)
 	s.times.first = s.times.first[:0]
@@ -299,7 +300,11 @@ func (s *Shard) rebuildAgendas() {
 		case !ok:
 			s.times.remove(k)
 		case k.kind == listedKey:
-			s.schedule(db, k.name, 0)
+			var dueMs int64
+			if t := s.store.tracker.Track([]byte(k.name)); t != nil && t.AuditMs > 0 {
+				dueMs = s.store.clock.NowMs() + t.AuditMs
+			}
+			s.schedule(db, k.name, dueMs)
 		}
 	}
 }
