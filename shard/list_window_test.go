@@ -179,7 +179,10 @@ func TestListChangedBetweenWindows(t *testing.T) {
 				}
 				return err
 			})
-			st.shards[0].cache.dropAll()
+			s := st.shards[0]
+			s.mu.Lock()
+			s.cache.dropAll()
+			s.mu.Unlock()
 			onList(t, st, func(l List) (err error) {
 				if _, _, err = l.Pop(1 - end); err != nil {
 					return err
