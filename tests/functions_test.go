@@ -97,7 +97,10 @@ func TestFunctionExchange(t *testing.T) {
 			call(t, redis, "FUNCTION", "LOAD", code)
 			want := call(t, redis, "FUNCTION", "LIST", "WITHCODE")
 			from, to := redis, server
-			for _, policy := range []string{"FLUSH", "REPLACE"} {
+			for _, policy := range []string{"FLUSH", "REPLACE", "APPEND"} {
+				if policy == "APPEND" { // which takes no library that is there
+					call(t, to, "FUNCTION", "FLUSH")
+				}
 				call(t, to, "FUNCTION", "RESTORE", call(t, from, "FUNCTION", "DUMP").Str, policy)
 				if got := call(t, to, "FUNCTION", "LIST", "WITHCODE"); !anyOrder(got, want) {
 					t.Fatalf("%.40q, restored with %s: got %.2000q, want %.2000q", code, policy, ordered(got), ordered(want))
