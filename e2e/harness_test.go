@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -137,6 +138,9 @@ func play(t *testing.T, c client, s scene) {
 	if err != nil {
 		t.Fatalf("ledger: %v (%v)", err, counts)
 	}
+	if s.opts.Shards > 1 && !s.kill { // a server that was killed counts from then on
+		t.Log(spread(t, server.DialForTest(t)))
+	}
 	left, err := c.left(server.DialForTest(t))
 	if err != nil {
 		t.Fatalf("look for what is left: %v", err)
@@ -145,6 +149,24 @@ func play(t *testing.T, c client, s scene) {
 		t.Errorf("left behind: %s", what)
 	}
 	t.Logf("%v", counts)
+}
+
+// spread says how many of codeq's transactions locked more than one shard.
+func spread(t *testing.T, c *peer.Conn) string {
+	t.Helper()
+	info, err := c.Call("INFO", "stats")
+	if err != nil {
+		t.Fatalf("how many transactions were spread: %v", err)
+	}
+	counts := map[string]int{}
+	for line := range strings.Lines(info.Str) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if n, err := strconv.Atoi(value); err == nil {
+			counts[name] = n
+		}
+	}
+	all, several := counts["transactions"], counts["transactions_over_shards"]
+	return fmt.Sprintf("%d of %d transactions over several shards: %.1f %%", several, all, 100*float64(several)/float64(max(all, 1)))
 }
 
 // watch runs the driver and enters what it reports. It closes half when half of the tasks have ended, or the driver has.

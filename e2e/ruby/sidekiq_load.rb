@@ -6,7 +6,8 @@
 #
 # Sidekiq's own fetch takes a job off its list and has it in memory only, so a crash of the server loses those whose
 # reply, retry or move from the schedule was under way: one for each thread and the poller at most. This driver pushes
-# them again. The reliable fetch keeps them in a list of the process, which it gives back when the process is dead.
+# them again. The reliable fetch keeps them in a list of the process, which it gives back when the process is dead; with it
+# there is still the poller, which takes a job out of the schedule or the retries before it pushes it.
 
 require_relative "ledger"
 require_relative "sidekiq_app"
@@ -130,16 +131,17 @@ class Load
         raise "nothing moves, and these are left: #{left}"
       elsif Ledger::KILL && Ledger.now - since > STALL_SECONDS && @steps < STEPS
         @steps += 1
-        App::RELIABLE ? replace_worker : push_lost(left)
+        lost = left - waiting
+        App::RELIABLE && (@steps == 1 || lost.empty?) ? replace_worker : push_lost(lost)
         since = Ledger.now
       end
       sleep 0.1
     end
   end
 
-  def push_lost(left)
-    lost = left - waiting
-    raise "#{lost} are lost; at most #{THREADS + 1} can have been on their way" if lost.size > THREADS + 1
+  def push_lost(lost)
+    most = App::RELIABLE ? 1 : THREADS + 1
+    raise "#{lost} are lost; at most #{most} can have been on their way" if lost.size > most
 
     lost.each do |task|
       Ledger.note("pushed #{task} again, which was on its way")
