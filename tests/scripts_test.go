@@ -61,7 +61,7 @@ func TestScriptsMayCall(t *testing.T) {
 // for the same in upper case.
 func scriptCalls() [][][]string {
 	const (
-		get   = "return redis.call('get', KEYS[1])"
+		get = "return redis.call('get', KEYS[1])"
 		// A key whose time comes while the script runs is there until it ends.
 		expires = "redis.call('set', 'soon', 'v', 'px', 1) for i = 1, 500000 do end " +
 			"return {redis.call('get', 'soon'), redis.call('exists', 'soon')}"
