@@ -15,7 +15,9 @@ class Bench {
   }
 
   async client(extra = {}) {
-    const client = this.redis.createClient({ socket: { host: env.host, port: env.port }, ...this.options, ...extra });
+    // node-redis 6 gives a command five seconds, which the last of 10,000 may need on a busy machine.
+    const patience = { commandOptions: { timeout: 60_000 } };
+    const client = this.redis.createClient({ socket: { host: env.host, port: env.port }, ...patience, ...this.options, ...extra });
     client.on('error', (err) => log(err.message));
     this.open.push(client);
     return client.connect();
