@@ -99,15 +99,18 @@ class Load
     @outcomes.done?(task) || (Ledger::KILL && (waiting + dead).include?(task))
   end
 
-  # waiting lists the tasks in all places where Sidekiq keeps jobs that it will work on.
+  # waiting lists the tasks in all places where Sidekiq keeps jobs that it will work on. A job may move while they are read: from
+  # a process to the retries, from there to its queue, and to a process again, so what processes hold is read first and last.
   def waiting
-    places = QUEUES.map { |name| Sidekiq::Queue.new(name) }
-    places += [Sidekiq::RetrySet.new, Sidekiq::ScheduledSet.new]
-    held = Sidekiq.redis do |redis|
+    places = [Sidekiq::RetrySet.new, Sidekiq::ScheduledSet.new] + QUEUES.map { |name| Sidekiq::Queue.new(name) }
+    held | places.flat_map { |place| place.map { |entry| entry.args.first } } | held
+  end
+
+  # held lists the tasks that processes with the reliable fetch have taken.
+  def held
+    Sidekiq.redis do |redis|
       redis.scan_each(match: "working:*").flat_map { |key| redis.lrange(key, 0, -1) }
-    end
-    places.flat_map { |place| place.map { |entry| entry.args.first } } +
-      held.map { |text| JSON.parse(text)["args"].first }
+    end.map { |text| JSON.parse(text)["args"].first }
   end
 
   def dead = Sidekiq::DeadSet.new.map { |entry| entry.args.first }
