@@ -192,6 +192,29 @@ func TestEndedStaysEnded(t *testing.T) {
 	c.want("*-1", "q.claim w commands 1 a")
 }
 
+// TestLateDelay: an old client's last word delays a task that it no longer has. It is dropped if somebody has the task, and else the task is
+// pending when it is due.
+func TestLateDelay(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.claim w commands 1 a",
+		`hset codeq:tasks 2 {"id":"2","command":"a","payload":"p","status":"IN_PROGRESS","workerId":"w","attempts":1,"maxAttempts":3}`)
+	due := s.clock.Now().Unix() + 5
+	c.send(fmt.Sprintf("zadd codeq:q:a:delayed %d 1 %d 2", due, due))
+	s.clock.Advance(6 * time.Second)
+	c.eventually(":0 *1 $1 2 *1 $1 1", "zcard codeq:q:a:delayed", "lrange codeq:q:a:pending:0 0 -1", "smembers codeq:q:a:inprog")
+}
+
+// TestLeaseOfAPendingTask: a lease that an old client leaves behind a task that is pending again runs out without a word.
+func TestLeaseOfAPendingTask(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2 priority 1", "q.claim v lease 10000 commands 1 a", "setex codeq:lease:1 10 w")
+	s.clock.Advance(10016 * time.Millisecond)
+	c.eventually("*1 $1 2", "zrange codeq:q:a:delayed 0 -1") // whose lease was the later one
+	c.want("*1 $1 1 :0", "lrange codeq:q:a:pending:0 0 -1", "exists codeq:lease:1")
+}
+
 // TestTimersAfterARestart: what was due while the server was down is done at once, and what is not yet keeps its time.
 func TestTimersAfterARestart(t *testing.T) {
 	fs := vfs.NewMem()
