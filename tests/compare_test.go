@@ -20,17 +20,18 @@ func exact(a, b peer.Reply) bool { return reflect.DeepEqual(a, b) }
 // unordered takes the elements of an array or set as a multiset.
 func unordered(a, b peer.Reply) bool { return grouped(a, b, 1) }
 
-// untilNUL takes elements for what stands before their first NUL, by which alone Redis' SORT ALPHA orders them.
-func untilNUL(a, b peer.Reply) bool {
-	cut := func(r peer.Reply) peer.Reply {
-		elems := slices.Clone(r.Elems)
-		for i := range elems {
-			elems[i].Str, _, _ = strings.Cut(elems[i].Str, "\x00")
-		}
-		r.Elems = elems
-		return r
+// untilNUL takes elements, of arrays within arrays too, for what stands before their first NUL, by which alone Redis' SORT ALPHA
+// orders them.
+func untilNUL(a, b peer.Reply) bool { return exact(cutAtNUL(a), cutAtNUL(b)) }
+
+func cutAtNUL(r peer.Reply) peer.Reply {
+	elems := slices.Clone(r.Elems)
+	for i := range elems {
+		elems[i] = cutAtNUL(elems[i])
+		elems[i].Str, _, _ = strings.Cut(elems[i].Str, "\x00")
 	}
-	return exact(cut(a), cut(b))
+	r.Elems = elems
+	return r
 }
 
 // pairs takes a map, or RESP2's flat array of names and values, as a set of pairs.
@@ -102,6 +103,7 @@ func TestComparators(t *testing.T) {
 		{"unordered same", unordered, "*2\r\n:1\r\n:2\r\n", "*2\r\n:2\r\n:1\r\n", true},
 		{"unordered multiset", unordered, "*3\r\n:1\r\n:2\r\n:2\r\n", "*3\r\n:2\r\n:1\r\n:1\r\n", false},
 		{"until NUL", untilNUL, "*2\r\n$0\r\n\r\n$2\r\n\x00a\r\n", "*2\r\n$1\r\n\x00\r\n$0\r\n\r\n", true},
+		{"until NUL within", untilNUL, "*1\r\n*2\r\n$0\r\n\r\n$1\r\n\x00\r\n", "*1\r\n*2\r\n$1\r\n\x00\r\n$0\r\n\r\n", true},
 		{"until NUL others", untilNUL, "*1\r\n$2\r\na\x00\r\n", "*1\r\n$1\r\nb\r\n", false},
 		{"unordered kinds", unordered, "*1\r\n:1\r\n", "~1\r\n:1\r\n", false},
 		{"pairs same", pairs, "*4\r\n+a\r\n:1\r\n+b\r\n:2\r\n", "*4\r\n+b\r\n:2\r\n+a\r\n:1\r\n", true},
