@@ -104,16 +104,7 @@ func TestOpenRefusesMissingParts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for range 2 {
-				st, err := Open(opts)
-				if err == nil {
-					closeTest(t, st)
-					t.Fatal("opened")
-				}
-				if !strings.Contains(err.Error(), tt.reason) || !strings.Contains(err.Error(), "restore") {
-					t.Fatalf("error %q lacks %q or what to do", err, tt.reason)
-				}
-			}
+			wantRefused(t, opts, tt.reason)
 			if _, err := fs.Stat(part); (err == nil) != tt.emptied {
 				t.Errorf("the failed start left %s: %v", part, err)
 			}
@@ -129,6 +120,21 @@ func TestOpenRefusesMissingParts(t *testing.T) {
 				t.Errorf("after the start there is %d, %d and a list of %d, want 1 each", a, b, listed)
 			}
 		})
+	}
+}
+
+// wantRefused has the start fail, also the next time, with an error that tells the reason and what to do.
+func wantRefused(t *testing.T, opts Options, reason string) {
+	t.Helper()
+	for range 2 {
+		st, err := Open(opts)
+		if err == nil {
+			closeTest(t, st)
+			t.Fatal("opened")
+		}
+		if !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), "restore") {
+			t.Fatalf("error %q lacks %q or what to do", err, reason)
+		}
 	}
 }
 
@@ -153,16 +159,7 @@ func TestOpenRefusesAnOlderLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 {
-		st, err := Open(opts)
-		if err == nil {
-			closeTest(t, st)
-			t.Fatal("opened")
-		}
-		if !strings.Contains(err.Error(), "the log ends at 1") {
-			t.Fatalf("error %q does not tell where the log ends", err)
-		}
-	}
+	wantRefused(t, opts, "the log ends at 1")
 	if err := errors.Join(fs.RemoveAll("data/log"), fs.Rename("newer", "data/log")); err != nil {
 		t.Fatal(err)
 	}

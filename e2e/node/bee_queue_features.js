@@ -6,7 +6,7 @@ const assert = require('node:assert/strict');
 const { fork } = require('node:child_process');
 const path = require('node:path');
 const Queue = require('bee-queue');
-const { env, log, main, scenes, until, wait, within } = require('./driver');
+const { env, log, main, stages, until, wait, within } = require('./driver');
 
 class Stage {
   constructor(name) {
@@ -198,11 +198,4 @@ const all = {
   concurrency, retries, timeouts, delays, progress, stalled, gettersAndRemoval, removedWhenDone, bulk, payloads,
 };
 
-main(() => scenes(Object.fromEntries(Object.entries(all).map(([name, scene]) => [name, async () => {
-  const stage = new Stage(name);
-  try {
-    await scene(stage);
-  } finally {
-    await stage.close();
-  }
-}]))));
+main(() => stages(all, Stage));

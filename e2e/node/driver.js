@@ -171,6 +171,18 @@ async function scenes(all, setup) {
   if (failed.length > 0) throw new Error(`failed: ${failed.join(', ')}`);
 }
 
+// stages has each scene play on a Stage of its own, made with the scene's name and closed in the end.
+function stages(all, Stage) {
+  return scenes(Object.fromEntries(Object.entries(all).map(([name, scene]) => [name, async () => {
+    const stage = new Stage(name);
+    try {
+      await scene(stage);
+    } finally {
+      await stage.close();
+    }
+  }])));
+}
+
 module.exports = {
-  attempt, attempts, env, inLots, ledger, log, main, numbers, persist, plan, scenes, signal, until, wait, within,
+  attempt, attempts, env, inLots, ledger, log, main, numbers, persist, plan, scenes, signal, stages, until, wait, within,
 };

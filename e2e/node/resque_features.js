@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { MultiWorker, Plugins, Queue, Scheduler, Worker } = require('node-resque');
-const { env, log, main, scenes, signal, until, wait, within } = require('./driver');
+const { env, log, main, stages, signal, until, wait, within } = require('./driver');
 
 const farMs = 3_600_000;
 
@@ -231,11 +231,4 @@ const all = {
   order, everyQueue, failures, retries, delays, leaders, locks, stuckWorkers, removal, manyWorkers, payloads,
 };
 
-main(() => scenes(Object.fromEntries(Object.entries(all).map(([name, scene]) => [name, async () => {
-  const stage = new Stage(name);
-  try {
-    await scene(stage);
-  } finally {
-    await stage.close();
-  }
-}]))));
+main(() => stages(all, Stage));
