@@ -6,7 +6,7 @@ const assert = require('node:assert/strict');
 const { fork } = require('node:child_process');
 const path = require('node:path');
 const Queue = require('bull');
-const { env, log, main, scenes, signal, until, wait, within } = require('./driver');
+const { env, log, main, signal, stages, until, wait, within } = require('./driver');
 
 class Stage {
   constructor(name) {
@@ -30,15 +30,6 @@ class Stage {
     await first.close();
   }
 }
-
-const one = (name, scene) => async () => {
-  const stage = new Stage(name);
-  try {
-    await scene(stage);
-  } finally {
-    await stage.close();
-  }
-};
 
 const ids = (jobs) => jobs.map((job) => job.id);
 const named = (jobIds, opts = {}) => jobIds.map((jobId) => ({ data: { jobId }, opts: { jobId, ...opts } }));
@@ -358,4 +349,4 @@ const all = {
   events, pause, bulk, removal, getters, debounce, sandbox, byHand, payloads, contention, prefixes,
 };
 
-main(() => scenes(Object.fromEntries(Object.entries(all).map(([name, scene]) => [name, one(name, scene)]))));
+main(() => stages(all, Stage));

@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { MultiWorker, Plugins, Queue, Scheduler, Worker } = require('node-resque');
-const { env, log, main, stages, signal, until, wait, within } = require('./driver');
+const { env, log, main, signal, stages, until, wait, within } = require('./driver');
 
 const farMs = 3_600_000;
 
