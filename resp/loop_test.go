@@ -219,7 +219,7 @@ func TestParkedEnds(t *testing.T) {
 }
 
 // TestParkedCommandComesToItsEnd: a session that can't write its replies, or is hung up on, ends after the command that has
-// parked it, though that command takes its time.
+// parked it, though that command takes its time. It is told of the end once.
 func TestParkedCommandComesToItsEnd(t *testing.T) {
 	bothWays(t, func(t *testing.T, h *testHandler, s *Server) {
 		h.lingers = true
@@ -243,6 +243,11 @@ func TestParkedCommandComesToItsEnd(t *testing.T) {
 				_, closed = h.closed.Load(int64(i + 1))
 			}
 			h.untilParked(0)
+			h.mu.Lock()
+			if h.told != 0 {
+				t.Error("the command was told of the end twice")
+			}
+			h.mu.Unlock()
 		}
 	})
 }

@@ -119,8 +119,8 @@ func (s *Session) run(conn *stream, asked chan<- wanted, arrived <-chan error, n
 				if pending = readNothing; err == nil {
 					continue
 				}
-				s.end()
-				s.closing = true
+				s.end() // of which this step tells
+				s.closing, done = true, nil
 			}
 			s.takePost()
 			s.advance(s.server.now())

@@ -82,7 +82,7 @@ func (m *Manual) NewTimer(d time.Duration) Timer {
 	return t
 }
 
-// AfterFunc returns a timer that calls fn, on the goroutine that advances the clock by d. It must not use the clock.
+// AfterFunc returns a timer that calls fn, on the goroutine that advances the clock by d.
 func (m *Manual) AfterFunc(d time.Duration, fn func()) Timer {
 	t := &manualTimer{clock: m, call: fn}
 	t.Reset(d)
@@ -91,16 +91,20 @@ func (m *Manual) AfterFunc(d time.Duration, fn func()) Timer {
 
 // Advance moves the clock and fires the timers that are due.
 func (m *Manual) Advance(d time.Duration) {
+	var calls []func()
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.now = m.now.Add(d)
 	m.timers = slices.DeleteFunc(m.timers, func(t *manualTimer) bool {
 		if t.at.After(m.now) {
 			return false
 		}
-		t.fire(m.now)
+		calls = append(calls, t.fire())
 		return true
 	})
+	m.mu.Unlock()
+	for _, call := range calls {
+		call()
+	}
 }
 
 type manualTimer struct {
@@ -112,15 +116,16 @@ type manualTimer struct {
 
 func (t *manualTimer) C() <-chan time.Time { return t.c }
 
-func (t *manualTimer) fire(now time.Time) {
+// fire returns what is to be called without the clock's lock: it may take a lock whose holder asks for the time.
+func (t *manualTimer) fire() (call func()) {
 	if t.call != nil {
-		t.call()
-		return
+		return t.call
 	}
 	select {
-	case t.c <- now:
+	case t.c <- t.clock.now:
 	default:
 	}
+	return func() {}
 }
 
 func (t *manualTimer) disarm() {
@@ -132,25 +137,25 @@ func (t *manualTimer) disarm() {
 }
 
 func (t *manualTimer) Reset(d time.Duration) {
-	t.clock.mu.Lock()
-	defer t.clock.mu.Unlock()
-	t.arm(t.clock.now.Add(d))
+	t.arm(func(now time.Time) time.Time { return now.Add(d) })
 }
 
 func (t *manualTimer) ResetAt(at time.Time) {
-	t.clock.mu.Lock()
-	defer t.clock.mu.Unlock()
-	t.arm(at)
+	t.arm(func(time.Time) time.Time { return at })
 }
 
-func (t *manualTimer) arm(at time.Time) {
+func (t *manualTimer) arm(at func(now time.Time) time.Time) {
+	m := t.clock
+	call := func() {}
+	m.mu.Lock()
 	t.disarm()
-	t.at = at
-	if !at.After(t.clock.now) {
-		t.fire(t.clock.now)
-		return
+	if t.at = at(m.now); t.at.After(m.now) {
+		m.timers = append(m.timers, t)
+	} else {
+		call = t.fire()
 	}
-	t.clock.timers = append(t.clock.timers, t)
+	m.mu.Unlock()
+	call()
 }
 
 func (t *manualTimer) Stop() {
