@@ -25,7 +25,10 @@ type Command struct {
 	// a replica would have to learn of it.
 	Effects bool
 
-	stats *commandStats // set by the registry
+	// What follows is set by the registry.
+
+	storesUnread bool // a call that Reads may have keys that it only stores to
+	stats        *commandStats
 }
 
 // Scope says which shards a command needs and in whose company it runs.

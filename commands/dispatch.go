@@ -133,7 +133,7 @@ func (c *Call) countLookups() {
 		return
 	}
 	c.tx.CountLookups(c.cmd.Reads)
-	if !c.cmd.Reads || c.cmd.Has(spec.ReadOnly) {
+	if !c.cmd.storesUnread {
 		return
 	}
 	keys, err := spec.AppendKeys(c.session.keys[:0], &c.cmd.Command, c.Args)

@@ -28,6 +28,7 @@ func newRegistry(commands []Command) (*spec.Table[Command], error) {
 		c := &commands[i]
 		c.stats = new(commandStats)
 		c.Reads = c.Reads || c.Flags&spec.ReadOnly != 0 && c.HasKeys()
+		c.storesUnread = c.Reads && c.Flags&spec.ReadOnly == 0 && c.Keys.StoresUnread()
 		faults = append(faults, c.faults()...)
 	}
 	table, err := spec.NewTable(commands, func(c *Command) *spec.Command { return &c.Command })

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
-	"sync/atomic"
 )
 
 // The keys that hold one entry per task, each in fragments.
@@ -19,15 +17,8 @@ const (
 	codeqPrefix = "codeq:"
 )
 
-const (
-	// cacheCells and maxCachedQueue bound the memory that remembered answers
-	// of the supplier take: about a megabyte.
-	cacheCells     = 4096
-	maxCachedQueue = 256
-
-	// MaxDatabases bounds the numbers of databases that can be pinned.
-	MaxDatabases = 1 << 16
-)
+// MaxDatabases bounds the numbers of databases that can be pinned.
+const MaxDatabases = 1 << 16
 
 // RouteKind says whether a key lives on one shard.
 type RouteKind uint8
@@ -99,15 +90,11 @@ type Router struct {
 	patterns []pattern
 	pins     []int16 // by database number; -1 where not pinned
 
-	// cache holds the supplier's answers, each queue in the one cell that its
-	// hash names; another queue of the same cell replaces it. So the cache is
-	// bounded, needs no lock, and a read costs one hash and one comparison.
-	cache *[cacheCells]atomic.Pointer[answer]
-	seed  maphash.Seed
+	answers memo[answer] // of the supplier, by queue: command[:tenant]
+	routes  memo[Route]  // of queue keys
 }
 
 type answer struct {
-	queue string // command[:tenant]
 	shard int
 	homes []int // for new tasks, where the supplier spreads queues
 }
@@ -124,8 +111,8 @@ func NewRouter(c RouterConfig) (*Router, error) {
 		topology: Topology{Default: c.Topology.Default, Named: slices.Clone(c.Topology.Named)},
 		ordinals: make(map[string]int, c.Topology.Count()),
 		supplier: c.Supplier,
-		cache:    new([cacheCells]atomic.Pointer[answer]),
-		seed:     maphash.MakeSeed(),
+		answers:  newMemo[answer](),
+		routes:   newMemo[Route](),
 	}
 	for i, name := range r.topology.Names() {
 		r.ordinals[name] = i
@@ -195,7 +182,18 @@ func (r *Router) Route(db int, key []byte) Route {
 	if r.pinned(db) {
 		return Route{Shard: int(r.pins[db])}
 	}
-	if hasPrefix(key, codeqPrefix) {
+	if hasPrefix(key, queuePrefix) {
+		if route, ok := r.routes.get(key); ok {
+			return route
+		}
+		if parts, ok := splitKey(key); ok {
+			route := r.routeQueueKey(parts)
+			if route.Err == nil {
+				r.routes.put(key, route)
+			}
+			return route
+		}
+	} else if hasPrefix(key, codeqPrefix) {
 		switch string(key) {
 		case tasksKey, resultsKey:
 			return Route{Kind: Partitioned, Type: PartitionHash}
@@ -204,9 +202,6 @@ func (r *Router) Route(db int, key []byte) Route {
 		}
 		if hasPrefix(key, leasePrefix) {
 			return Route{Shard: r.Home(key[len(leasePrefix):])}
-		}
-		if parts, ok := splitKey(key); ok {
-			return r.routeQueueKey(parts)
 		}
 	}
 	return Route{Shard: r.topology.bucket(r.hashed(key))}
@@ -238,7 +233,7 @@ func (r *Router) Home(id []byte) int {
 // of the queue's keys without a shard segment in databases that are not pinned.
 // Command and tenant are such as Key.Validate accepts.
 func (r *Router) QueueShard(command, tenant []byte) (int, error) {
-	var room [maxCachedQueue]byte
+	var room [maxRemembered]byte
 	a, err := r.ask(appendQueue(room[:0], foldCommand(command), tenant))
 	return a.shard, err
 }
@@ -246,7 +241,7 @@ func (r *Router) QueueShard(command, tenant []byte) (int, error) {
 // TaskHomes lists the shards that new tasks of a spread queue are made for, in
 // turns. It is not to be changed.
 func (r *Router) TaskHomes(command, tenant []byte) ([]int, error) {
-	var room [maxCachedQueue]byte
+	var room [maxRemembered]byte
 	a, err := r.ask(appendQueue(room[:0], foldCommand(command), tenant))
 	return a.homes, err
 }
@@ -297,9 +292,8 @@ func partitionOf(state State) PartitionType {
 
 // ask gives the supplier's answer for a queue, from the cache if it is there.
 func (r *Router) ask(queue []byte) (answer, error) {
-	cell := &r.cache[maphash.Bytes(r.seed, queue)%cacheCells]
-	if a := cell.Load(); a != nil && a.queue == string(queue) {
-		return *a, nil
+	if a, ok := r.answers.get(queue); ok {
+		return a, nil
 	}
 	text := string(queue)
 	command, tenant := text, ""
@@ -311,7 +305,7 @@ func (r *Router) ask(queue []byte) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("the supplier failed for command %q, tenant %q: %w", command, tenant, err)
 	}
-	a := answer{queue: text}
+	var a answer
 	if a.shard, err = r.topology.require("the supplier's answer", name); err != nil {
 		return answer{}, err
 	}
@@ -324,9 +318,7 @@ func (r *Router) ask(queue []byte) (answer, error) {
 			return answer{}, err
 		}
 	}
-	if len(text) <= maxCachedQueue {
-		cell.Store(&a)
-	}
+	r.answers.put(queue, a)
 	return a, nil
 }
 

@@ -304,7 +304,7 @@ func TestRouteSupplierFails(t *testing.T) {
 func TestLongQueuesAreNotCached(t *testing.T) {
 	s := &scripted{answer: "premium"}
 	r := newRouter(t, RouterConfig{Supplier: s})
-	key := []byte("codeq:q:c:" + strings.Repeat("t", maxCachedQueue) + ":inprog")
+	key := []byte("codeq:q:c:" + strings.Repeat("t", maxRemembered) + ":inprog")
 	for i := range 3 {
 		if got := r.Route(0, key); got != (Route{Shard: 4}) || s.asked != i+1 {
 			t.Fatalf("%+v after %d questions; want shard 4 after %d", got, s.asked, i+1)
@@ -412,7 +412,7 @@ func TestRouteConcurrently(t *testing.T) {
 		done.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(g), 1))
 			for range 20_000 {
-				queue := fmt.Sprintf("c:%d", rnd.IntN(3*cacheCells))
+				queue := fmt.Sprintf("c:%d", rnd.IntN(3*memoCells))
 				if got := r.Route(0, []byte("codeq:q:"+queue+":inprog")); got != bucketOf(queue) {
 					t.Errorf("%s is at %+v, want %+v", queue, got, bucketOf(queue))
 					return

@@ -1,5 +1,7 @@
 package spec
 
+import "slices"
+
 // Key positions. A command declares where its keys stand as a list of KeySpec, each in two steps as Redis has them: where
 // to begin (an index, or after a keyword) and how to find the keys from there (a range, or a count that stands among
 // the arguments). Where that is not enough, Command.GetKeys is asked.
@@ -148,6 +150,14 @@ func AppendKeys(dst []KeyRef, c *Command, args [][]byte) ([]KeyRef, error) {
 		return dst, ErrInvalidArguments
 	}
 	return dst, nil
+}
+
+// StoresUnread tells whether a call may name, among several keys, one that the command stores to without a look at what was there.
+func (s Keys) StoresUnread() bool {
+	if len(s) == 1 && s[0].plain() && s[0].Find.last == 0 {
+		return false // it is the only one
+	}
+	return slices.ContainsFunc(s, func(k KeySpec) bool { return k.Flags&Access == 0 || k.Flags&(Incomplete|VariableFlags) != 0 })
 }
 
 // appendKeys reports false if the arguments do not fit the specification. A keyword that is absent fits: it is optional.

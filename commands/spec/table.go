@@ -1,8 +1,8 @@
 package spec
 
 import (
-	"bytes"
 	"iter"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -15,7 +15,7 @@ type Table[T any] struct {
 	items    []T // sorted by name
 	commands []*Command
 	byName   map[string]int
-	top      int // how many are not subcommands
+	top      topNames
 }
 
 // NewTable derives everything from the declarations and indexes them. command returns the Command within an item. The items
@@ -27,10 +27,8 @@ func NewTable[T any](items []T, command func(*T) *Command) (*Table[T], error) {
 		c := command(&t.items[i])
 		t.commands = append(t.commands, c)
 		t.byName[c.Name] = i
-		if !strings.Contains(c.Name, "|") {
-			t.top++
-		}
 	}
+	t.top = newTopNames(t.commands)
 	if err := deriveAll(t.commands); err != nil {
 		return nil, err
 	}
@@ -64,24 +62,71 @@ func (t *Table[T]) Resolve(args [][]byte) (cmd, container *T) {
 type resolved struct{ cmd, container int }
 
 func (t *Table[T]) resolve(args [][]byte) resolved {
-	if len(args) == 0 || bytes.IndexByte(args[0], '|') >= 0 {
+	if len(args) == 0 {
 		return resolved{-1, -1}
 	}
-	var buffer [maxNameLength]byte
-	name := fold(buffer[:0], args[0])
-	i, ok := t.byName[string(name)]
-	if !ok {
-		return resolved{-1, -1}
-	}
-	if len(args) == 1 || len(t.commands[i].derived.subcommands) == 0 {
+	i := t.top.find(t.commands, args[0])
+	if i < 0 || len(args) == 1 || len(t.commands[i].derived.subcommands) == 0 {
 		return resolved{i, -1}
 	}
-	name = fold(append(name, '|'), args[1])
+	var buffer [maxNameLength]byte
+	name := fold(append(fold(buffer[:0], args[0]), '|'), args[1])
 	if sub, ok := t.byName[string(name)]; ok {
 		return resolved{sub, -1}
 	}
 	return resolved{-1, i}
 }
+
+// topNames finds the commands that are no subcommands, in any case. Each request looks there, and each call of a script, so it is a
+// hash table of its own: a map would want a folded copy of the name first.
+type topNames struct {
+	n     int
+	cells []int16 // a power of two of them; each the index of a command or -1, behind those of the same hash
+}
+
+func newTopNames(commands []*Command) topNames {
+	var top topNames
+	for _, c := range commands {
+		if !strings.Contains(c.Name, "|") {
+			top.n++
+		}
+	}
+	const spread = 4 // cells for each name
+	top.cells = slices.Repeat([]int16{-1}, 1<<bits.Len(uint(spread*top.n)))
+	for i, c := range commands {
+		if strings.Contains(c.Name, "|") {
+			continue
+		}
+		cell := top.cell([]byte(c.Name))
+		for top.cells[cell] >= 0 {
+			cell = top.next(cell)
+		}
+		top.cells[cell] = int16(i)
+	}
+	return top
+}
+
+// find returns the index of the command, -1 if there is none of that name.
+func (top *topNames) find(commands []*Command, name []byte) int {
+	for cell := top.cell(name); top.cells[cell] >= 0; cell = top.next(cell) {
+		if i := int(top.cells[cell]); equalFold(name, commands[i].Name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// cell is where to begin with a name: FNV-1a of what letters have in common in both cases.
+func (top *topNames) cell(name []byte) int {
+	const offset, prime, anyCase = 2166136261, 16777619, 0x20
+	h := uint32(offset)
+	for _, c := range name[:min(len(name), maxNameLength)] {
+		h = (h ^ uint32(c|anyCase)) * prime
+	}
+	return int(h) & (len(top.cells) - 1)
+}
+
+func (top *topNames) next(cell int) int { return (cell + 1) & (len(top.cells) - 1) }
 
 // fold appends the name in lower case. A name longer than any command's is cut, behind a byte that no name has.
 func fold(dst, name []byte) []byte {
@@ -107,7 +152,7 @@ func (t *Table[T]) All() iter.Seq[*T] {
 
 // Commands lists the commands without the subcommands, sorted by name, as COMMAND and COMMAND DOCS do.
 func (t *Table[T]) Commands() []*Command {
-	top := make([]*Command, 0, t.top)
+	top := make([]*Command, 0, t.top.n)
 	for _, c := range t.commands {
 		if !strings.Contains(c.Name, "|") {
 			top = append(top, c)
@@ -117,7 +162,7 @@ func (t *Table[T]) Commands() []*Command {
 }
 
 // Len is the number of commands without the subcommands, which is what COMMAND COUNT replies.
-func (t *Table[T]) Len() int { return t.top }
+func (t *Table[T]) Len() int { return t.top.n }
 
 // Names lists the names of the commands and subcommands that keep accepts, sorted, as COMMAND LIST does; a nil keep accepts all.
 func (t *Table[T]) Names(keep func(*Command) bool) []string {
