@@ -8,7 +8,8 @@ type elements[V any] struct {
 	rows   map[string]element[V]
 	killed []string // names of entries that the transaction has deleted; some may live again
 	dead   int      // entries that are dead
-	bytes  int      // estimate of the resident bytes
+	bytes  int      // estimate of the resident bytes, without names
+	names  *nameSet // of all elements, cached or not; nil if they are not known
 }
 
 type element[V any] struct {
@@ -20,6 +21,28 @@ type element[V any] struct {
 const elementOverhead = 80
 
 func newElements[V any]() elements[V] { return elements[V]{rows: make(map[string]element[V])} }
+
+func (e *elements[V]) footprint() int { return e.bytes + e.names.footprint() }
+
+// complete tells whether every element of the collection is cached.
+func (e *elements[V]) complete(o *object) bool { return int64(e.live()) == o.count }
+
+// lacks tells whether an element that has no entry is known not to be in the collection.
+func (e *elements[V]) lacks(o *object, name []byte) bool { return e.complete(o) || e.names.lacks(name) }
+
+// created notes that an element which was not there is now one of the collection.
+func (e *elements[V]) created(name []byte) {
+	if e.names != nil && !e.names.add(name) {
+		e.names = nil
+	}
+}
+
+// removed notes that an element is no longer one of the collection.
+func (e *elements[V]) removed(name []byte) {
+	if e.names != nil {
+		e.names.remove(name)
+	}
+}
 
 // live counts the entries that exist.
 func (e *elements[V]) live() int { return len(e.rows) - e.dead }
@@ -39,7 +62,7 @@ func (e *elements[V]) put(name []byte, val V, size, oldSize int) {
 	e.rows[string(name)] = element[V]{val: val}
 }
 
-// kill marks the entry as deleted by the transaction; size is the resident size of the value that goes.
+// kill marks the entry of an element that was there as deleted by the transaction; size is the resident size of the value that goes.
 func (e *elements[V]) kill(name []byte, size int) {
 	if old, ok := e.rows[string(name)]; ok {
 		e.bytes -= size
@@ -49,6 +72,7 @@ func (e *elements[V]) kill(name []byte, size int) {
 	} else {
 		e.bytes += len(name) + elementOverhead
 	}
+	e.removed(name)
 	var none V
 	e.rows[string(name)] = element[V]{val: none, dead: true}
 	e.dead++
@@ -79,8 +103,19 @@ func (e *elements[V]) absent(name []byte) {
 }
 
 // halve drops about half of the entries, those that the map yields last. The map is built anew, since a Go
-// map never gives memory back.
-func (e *elements[V]) halve(size func(V) int) {
+// map never gives memory back. If all elements were cached, their names stay known, until there is no entry left to drop instead.
+func (e *elements[V]) halve(o *object, size func(V) int) {
+	switch {
+	case len(e.rows) == 0:
+		e.names = nil
+	case e.names == nil && e.complete(o):
+		e.names = newNameSet(len(e.rows))
+		for name, el := range e.rows {
+			if !el.dead {
+				e.created([]byte(name))
+			}
+		}
+	}
 	keep := len(e.rows) / 2
 	rows := make(map[string]element[V], keep)
 	e.bytes = 0

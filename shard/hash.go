@@ -14,12 +14,9 @@ type hashBody struct{ elements[[]byte] }
 
 func newHashBody() *hashBody { return &hashBody{newElements[[]byte]()} }
 
-func (b *hashBody) shrink() {
-	b.halve(func(v []byte) int { return len(v) })
+func (b *hashBody) shrink(o *object) {
+	b.halve(o, func(v []byte) int { return len(v) })
 }
-
-// complete tells whether every field is cached.
-func (b *hashBody) complete(o *object) bool { return int64(b.live()) == o.count }
 
 // field reads one field through the cache.
 func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) {
@@ -29,7 +26,7 @@ func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) 
 	if el, ok := o.hash.rows[string(field)]; ok {
 		return el.val, !el.dead, nil
 	}
-	if o.hash.complete(o) {
+	if o.hash.lacks(o, field) {
 		return nil, false, nil
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
@@ -81,6 +78,7 @@ func (s *Shard) setField(o *object, field, val []byte, oldLen int, there bool) {
 	}
 	if !there {
 		o.count++
+		o.hash.created(field)
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	s.put(s.keyBuf, val, !there)

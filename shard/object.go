@@ -103,9 +103,9 @@ func (o *object) footprint() int {
 	case o.list != nil:
 		n += o.list.footprint()
 	case o.hash != nil:
-		n += o.hash.bytes
+		n += o.hash.footprint()
 	case o.set != nil:
-		n += o.set.bytes
+		n += o.set.footprint()
 	case o.zset != nil:
 		n += o.zset.footprint()
 	case o.stream != nil:
@@ -130,11 +130,11 @@ func (o *object) dropElements() {
 	case o.list != nil:
 		o.list.shrink(0)
 	case o.hash != nil:
-		o.hash.shrink()
+		o.hash.shrink(o)
 	case o.set != nil:
-		o.set.shrink()
+		o.set.shrink(o)
 	case o.zset != nil:
-		o.zset.shrink()
+		o.zset.shrink(o)
 	case o.stream != nil:
 		o.stream.shrink(o)
 	}

@@ -42,16 +42,14 @@ func (b *setBody) unorder(place int) {
 	b.order = b.order[:last]
 }
 
-func (b *setBody) shrink() {
-	b.halve(func(int) int { return 0 })
+func (b *setBody) shrink(o *object) {
+	b.halve(o, func(int) int { return 0 })
 	b.order = make([]string, 0, len(b.rows))
 	for name := range b.rows {
 		b.rows[name] = element[int]{val: len(b.order)}
 		b.order = append(b.order, name)
 	}
 }
-
-func (b *setBody) complete(o *object) bool { return int64(b.live()) == o.count }
 
 func (s *Shard) isMember(o *object, member []byte) (bool, error) {
 	if o.kind == KindNone {
@@ -60,7 +58,7 @@ func (s *Shard) isMember(o *object, member []byte) (bool, error) {
 	if el, ok := o.set.rows[string(member)]; ok {
 		return !el.dead, nil
 	}
-	if o.set.complete(o) {
+	if o.set.lacks(o, member) {
 		return false, nil
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
@@ -92,6 +90,7 @@ func (t Set) Add(member []byte) (bool, error) {
 	}
 	s.modify(o)
 	o.count++
+	o.set.created(member)
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	s.insert(s.keyBuf, nil)
 	o.set.add(member)

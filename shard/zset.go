@@ -44,9 +44,7 @@ type zsetBody struct {
 
 func newZSetBody() *zsetBody { return &zsetBody{elements: newElements[float64]()} }
 
-func (b *zsetBody) footprint() int { return b.elements.bytes + b.low.bytes + b.high.bytes }
-
-func (b *zsetBody) complete(o *object) bool { return int64(b.live()) == o.count }
+func (b *zsetBody) footprint() int { return b.elements.footprint() + b.low.bytes + b.high.bytes }
 
 func (b *zsetBody) settle() {
 	b.elements.settle()
@@ -82,7 +80,7 @@ func (s *Shard) score(o *object, member []byte) (score float64, ok bool, err err
 	if el, ok := o.zset.rows[string(member)]; ok {
 		return el.val, !el.dead, nil
 	}
-	if o.zset.complete(o) {
+	if o.zset.lacks(o, member) {
 		return 0, false, nil
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
@@ -145,6 +143,7 @@ func (s *Shard) setScore(o *object, member []byte, score float64, there bool) {
 	s.modify(o)
 	if !there {
 		o.count++
+		o.zset.created(member)
 	}
 	s.putScored(o, member, score, !there)
 	o.zset.put(member, score, scoreSize, scoreSize)

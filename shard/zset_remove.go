@@ -199,6 +199,8 @@ func (s *Shard) cutOut(o *object, r stretch, n int64) error {
 		s.delete(s.keyBuf)
 		if _, cached := b.rows[string(member)]; cached {
 			b.kill(member, scoreSize)
+		} else {
+			b.removed(member)
 		}
 		if ranked {
 			s.cache.ranks.change(o.id, scored{score, string(member)}, -1)

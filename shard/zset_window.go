@@ -148,8 +148,8 @@ func (b *zsetBody) remove(e scored) {
 }
 
 // shrink drops half of the scores, the high window, and the upper part of the low one, or all of it if it is short.
-func (b *zsetBody) shrink() {
-	b.halve(func(float64) int { return scoreSize })
+func (b *zsetBody) shrink(o *object) {
+	b.halve(o, func(float64) int { return scoreSize })
 	b.high = scoreWindow{mark: b.highMark()}
 	if b.low.tree == nil {
 		return

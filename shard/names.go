@@ -1,0 +1,122 @@
+package shard
+
+import (
+	"hash/maphash"
+	"math/bits"
+)
+
+// nameSet knows the names of all elements of a collection by 32 bits of their hashes, in some seven bytes each. So it tells for sure
+// that an element is not there, of a collection too large to be cached: a new element need not be looked for in the store. See ADR 0020.
+//
+// It is a multiset in an open-addressed table with linear probing: each element is in it once, so one that goes is taken out,
+// whichever of those with the same hash it was.
+type nameSet struct {
+	seed  maphash.Seed
+	cells []uint32 // a power of two of them; 0 is free
+	n     int
+}
+
+const (
+	// leastNames is the size of the smallest table.
+	leastNames = 1 << 4
+	// mostNames is the size of the largest one; a collection that needs more goes without.
+	mostNames = 1 << 30
+)
+
+// newNameSet makes room for n names.
+func newNameSet(n int) *nameSet {
+	size := leastNames
+	for size < mostNames && full(n, size) {
+		size *= 2
+	}
+	return &nameSet{seed: maphash.MakeSeed(), cells: make([]uint32, size)}
+}
+
+// full tells whether n names are too many for a table of the size: more than three quarters.
+func full(n, size int) bool { return 4*n > 3*size }
+
+func (s *nameSet) footprint() int {
+	if s == nil {
+		return 0
+	}
+	return 4 * cap(s.cells)
+}
+
+// hash is what stands for the name.
+func (s *nameSet) hash(name []byte) uint32 { return max(1, uint32(maphash.Bytes(s.seed, name))) }
+
+// home is the cell at which the search for a hash begins. Its upper bits tell it, so that hashes keep their order when the table grows.
+func (s *nameSet) home(hash uint32) int {
+	return int(hash >> (32 - bits.TrailingZeros(uint(len(s.cells)))))
+}
+
+func (s *nameSet) next(cell int) int { return (cell + 1) & (len(s.cells) - 1) }
+
+// lacks tells whether there is surely no such name. A nil set knows nothing.
+func (s *nameSet) lacks(name []byte) bool {
+	if s == nil {
+		return false
+	}
+	hash := s.hash(name)
+	for cell := s.home(hash); s.cells[cell] != 0; cell = s.next(cell) {
+		if s.cells[cell] == hash {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds a name that is not there, and tells whether there was room for it.
+func (s *nameSet) add(name []byte) bool {
+	if full(s.n+1, len(s.cells)) && !s.grow() {
+		return false
+	}
+	s.put(s.hash(name))
+	return true
+}
+
+func (s *nameSet) put(hash uint32) {
+	cell := s.home(hash)
+	for s.cells[cell] != 0 {
+		cell = s.next(cell)
+	}
+	s.cells[cell] = hash
+	s.n++
+}
+
+func (s *nameSet) grow() bool {
+	if len(s.cells) == mostNames {
+		return false
+	}
+	old := s.cells
+	s.cells, s.n = make([]uint32, 2*len(old)), 0
+	for _, hash := range old {
+		if hash != 0 {
+			s.put(hash)
+		}
+	}
+	return true
+}
+
+// remove takes out a name that is there.
+func (s *nameSet) remove(name []byte) {
+	hash := s.hash(name)
+	cell := s.home(hash)
+	for s.cells[cell] != hash {
+		if s.cells[cell] == 0 {
+			panic("shard: an element that is there is missing from its collection's names")
+		}
+		cell = s.next(cell)
+	}
+	s.n--
+	// Whatever stands behind moves up if it is nearer to its home there (Knuth, The Art of Computer Programming, 6.4, algorithm R).
+	free := cell
+	for cell = s.next(cell); s.cells[cell] != 0; cell = s.next(cell) {
+		mask := len(s.cells) - 1
+		if home := s.home(s.cells[cell]); (cell-home)&mask >= (cell-free)&mask {
+			s.cells[free] = s.cells[cell]
+			free = cell
+		}
+	}
+	s.cells[free] = 0
+}
