@@ -8,6 +8,7 @@ import (
 	"codeq/config"
 	"codeq/internal/version"
 	"codeq/resp"
+	"codeq/shard"
 )
 
 // serverCommands are the commands on the server and on whole databases. INFO's sections stand in info.go.
@@ -20,11 +21,13 @@ func serverCommands() []Command {
 			Differs: "Fields that have no counterpart are left out. `errorstats` tells 128 codes apart. The error of " +
 				"a command in a script that fails by it counts for the script as well. The rates per second are those " +
 				"between two INFOs that are at least a second apart. A partitioned key counts as a hit or miss by the " +
-				"shard that is looked at first. XREAD and XREADGROUP of one key count one lookup (Redis: two).",
+				"shard that is looked at first. XREAD and XREADGROUP of one key count one lookup (Redis: two). " +
+				"Shards that do not answer within 100 ms are left out and named in `shards_unanswered`; what " +
+				"`Stats` counts of them is what they last told.",
 			Summary: "Returns information and statistics about the server.",
 			Flags:   spec.Loading | spec.Stale, ACL: spec.CatDangerous,
 			Hints: []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"}},
-			Run: infoCommand, Scope: scopeAll},
+			Run: infoCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "dbsize", Syntax: "DBSIZE",
 			Group: spec.Server, Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Counts the keys of the database.",
@@ -82,7 +85,7 @@ func configCommands() []Command {
 		{Command: spec.Command{Name: "config|resetstat", Syntax: "CONFIG RESETSTAT",
 			Group: spec.Server, Since: "2.0.0", Complexity: "O(N), where N is the number of commands",
 			Summary: "Resets the statistics that INFO shows.", Flags: admin},
-			Run: configResetStatCommand, Scope: scopeAll},
+			Run: configResetStatCommand, Scope: scopeSession},
 		{Command: spec.Command{Name: "config|rewrite", Syntax: "CONFIG REWRITE",
 			Group: spec.Server, Since: "2.8.0", Complexity: "O(1)",
 			Differs: "Always an error: the file is YAML written by people, comments included.",
@@ -171,9 +174,11 @@ func configSetCommand(c *Call) error {
 
 // CONFIG RESETSTAT
 func configResetStatCommand(c *Call) error {
-	c.server.resetStats(c.tx)
 	c.Out.OK()
-	return nil
+	return c.observe(c.server.store.All(), func(tx *shard.Tx) error {
+		c.server.resetStats(tx)
+		return nil
+	})
 }
 
 // CONFIG REWRITE

@@ -47,14 +47,19 @@ func adminCommands() []Command {
 // startCounted starts a server with what SAVE, INFO and CONFIG need.
 func startCounted(t *testing.T) *testServer {
 	s := startServer(t, append(adminCommands(), persistenceCommands()...)...)
+	s.attach()
+	return s
+}
+
+// attach gives the server a network that nobody is in.
+func (s *testServer) attach() {
 	network := resp.NewServer(resp.Options{Handler: s.Server, Limits: resp.NewLimits(), Now: s.clock.Now, Log: s.logger})
-	t.Cleanup(func() {
+	s.t.Cleanup(func() {
 		if err := network.Shutdown(context.Background()); err != nil {
-			t.Error(err)
+			s.t.Error(err)
 		}
 	})
 	s.Attach(network)
-	return s
 }
 
 // has checks that INFO's section has these lines.

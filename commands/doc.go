@@ -15,7 +15,7 @@
 // # Goroutines and locks
 //
 // The package starts no goroutine: everything runs on the goroutine of the session that sent the command, but for the end of a
-// BGSAVE, which the store tells on its own. The locks of shards are taken, through a shard.Tx, only by run.go, by turns.go, by
+// BGSAVE, which the store tells on its own. The locks of shards are taken, through a shard.Tx, only by run.go, by turns.go, by observe.go, by
 // (*session).unwatch, by MIGRATE (see migrate.go) and, at the start, by loadScripts and loadLibraries. session.mu,
 // savedScripts.mu and the mutexes of the statistics (errorCounts, slowLog, latencyMonitor, counters, saves) are leaves: nothing
 // is locked while they are held. So are those of audiences, monitors and pause, but for what Post and Wake of a resp.Session

@@ -16,15 +16,18 @@ import (
 	"time"
 
 	"codeq/internal/version"
+	"codeq/shard"
 )
 
 // redisVersion is the version of Redis that the server follows. Clients compare it, so it has no words of ours in it.
 const redisVersion = "7.0.15"
 
-// section is a section of INFO. Those that are extra are shown only if asked for, by name or by "all".
+// section is a section of INFO. Those that are extra are shown only if asked for, by name or by "all". It has either write, or look if
+// it tells of the shards.
 type section struct {
 	title string
 	write func(*Call, *report) error
+	look  func(*Call, *shard.Tx, *report) error
 	extra bool
 }
 
@@ -34,7 +37,7 @@ func sections() []section {
 		{title: "Clients", write: infoClients},
 		{title: "Memory", write: infoMemory},
 		{title: "Persistence", write: infoPersistence},
-		{title: "Stats", write: infoStats},
+		{title: "Stats", look: infoStats},
 		{title: "Replication", write: infoReplication},
 		{title: "CPU", write: infoCPU},
 		{title: "Modules", write: func(*Call, *report) error { return nil }},
@@ -42,8 +45,8 @@ func sections() []section {
 		{title: "Errorstats", write: infoErrorStats},
 		{title: "Latencystats", write: infoLatencyStats, extra: true},
 		{title: "Cluster", write: infoCluster},
-		{title: "Keyspace", write: infoKeyspace},
-		{title: "Queues", write: infoQueues, extra: true}, // it looks at every queue
+		{title: "Keyspace", look: infoKeyspace},
+		{title: "Queues", look: infoQueues, extra: true}, // it looks at every queue
 	}
 }
 
@@ -60,21 +63,52 @@ func (r *report) addMemory(name string, n int64) {
 
 // INFO [section [section ...]]
 func infoCommand(c *Call) error {
-	var r report
-	for _, s := range sections() {
-		if !s.wanted(c.Args[1:]) {
+	all := slices.DeleteFunc(sections(), func(s section) bool { return !s.wanted(c.Args[1:]) })
+	reports := make([]report, len(all))
+	for i, s := range all {
+		if s.write == nil {
 			continue
 		}
-		if r.Len() > 0 {
-			r.WriteString("\r\n")
-		}
-		fmt.Fprintf(&r, "# %s\r\n", s.title)
-		if err := s.write(c, &r); err != nil {
+		if err := s.write(c, &reports[i]); err != nil {
 			return err
 		}
 	}
-	c.Out.Verbatim("txt", r.String())
+	if err := infoShards(c, all, reports); err != nil {
+		return err
+	}
+	var text report
+	for i, s := range all {
+		if i > 0 {
+			text.WriteString("\r\n")
+		}
+		fmt.Fprintf(&text, "# %s\r\n%s", s.title, reports[i].Bytes())
+	}
+	c.Out.Verbatim("txt", text.String())
 	return nil
+}
+
+// infoShards writes the reports of those of the sections that look at the shards, under one round of locks. They name shards that do
+// not answer.
+func infoShards(c *Call, all []section, reports []report) error {
+	if !slices.ContainsFunc(all, func(s section) bool { return s.look != nil }) {
+		return nil
+	}
+	return c.observe(c.server.store.All(), func(tx *shard.Tx) error {
+		unanswered := c.unanswered(tx)
+		for i, s := range all {
+			if s.look == nil {
+				continue
+			}
+			reports[i].Reset()
+			if err := s.look(c, tx, &reports[i]); err != nil {
+				return err
+			}
+			if unanswered != "" {
+				reports[i].add("shards_unanswered", unanswered)
+			}
+		}
+		return nil
+	})
 }
 
 // wanted reports whether any of the names, none meaning "default", covers the section. Unknown names cover nothing.
@@ -227,9 +261,10 @@ func infoPersistence(c *Call, r *report) error {
 	return nil
 }
 
-func infoStats(c *Call, r *report) error {
+// infoStats is the section Stats. A shard that does not answer has counted nothing since the last time that it did.
+func infoStats(c *Call, tx *shard.Tx, r *report) error {
 	s := c.server
-	now := s.counts(c.tx)
+	now := s.counts(tx)
 	total, rate := s.counters.sinceReset(now), s.counters.perSecond(s.clock.Now(), now)
 	errorReplies, _, _ := s.errors.all()
 	r.add("total_connections_received", s.totals.connections.Load())
@@ -339,13 +374,13 @@ func infoCluster(_ *Call, r *report) error {
 	return nil
 }
 
-func infoKeyspace(c *Call, r *report) error {
+func infoKeyspace(c *Call, tx *shard.Tx, r *report) error {
 	for n := range c.server.config.Current().Databases {
-		keys, err := c.DBAt(n).Size()
+		keys, err := tx.DB(n).Size()
 		if err != nil {
 			return err
 		}
-		expires, err := c.DBAt(n).Expires()
+		expires, err := tx.DB(n).Expires()
 		if err != nil {
 			return err
 		}

@@ -37,6 +37,9 @@ func startNamed(t *testing.T, fs vfs.FS) *testServer {
 	return s
 }
 
+// pinnedDatabase is the database that openRouted pins to the last shard.
+const pinnedDatabase = 9
+
 // openRouted is a server with all commands and a supplier; the error is that of opening the store.
 func openRouted(t testing.TB, fs vfs.FS, name string, options supplier.Options) (*testServer, error) {
 	t.Helper()
@@ -47,7 +50,8 @@ func openRouted(t testing.TB, fs vfs.FS, name string, options supplier.Options) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	router, err := supplier.NewRouter(supplier.RouterConfig{Topology: topology, Supplier: chosen})
+	pins := map[int]string{pinnedDatabase: topology.Name(topology.Count() - 1)}
+	router, err := supplier.NewRouter(supplier.RouterConfig{Topology: topology, Supplier: chosen, Databases: pins})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,6 +87,16 @@ func (ss *session) tasksOn(db shard.DB) (*queue.Tx, error) {
 	return ss.tasks, ss.tasks.On(db)
 }
 
+// observedOn is tasksOn for who observes: it is no error if the database is one that is pinned to a shard which does not answer. Nothing of
+// it is looked at then.
+func (ss *session) observedOn(db shard.DB) (*queue.Tx, error) {
+	tasks, err := ss.tasksOn(db)
+	if err == shard.ErrBusy {
+		err = nil
+	}
+	return tasks, err
+}
+
 // maxQueueMs bounds times and durations: what a score holds to the millisecond.
 const maxQueueMs = 1 << 53
 

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"codeq/commands/spec"
 	"codeq/queue"
@@ -13,8 +12,7 @@ import (
 	"codeq/supplier"
 )
 
-// The commands on whole queues. Those that count wait for a shard that hangs only so long, and say what they could not learn; they
-// are carried out outside of transactions therefore, unless MULTI or a script has one.
+// The commands on whole queues. Those that count are carried out outside of transactions, unless MULTI or a script has one, see observe.
 
 func queueAdminCommands() []Command {
 	return []Command{
@@ -69,25 +67,6 @@ func queueShards(ss *session, args [][]byte) (mask shard.Mask, err error) {
 
 func allShards(ss *session, _ [][]byte) (shard.Mask, error) { return ss.server.store.All(), nil }
 
-// shardPatience is how long commands that count wait for the locks of shards.
-const shardPatience = 100 * time.Millisecond
-
-// observe calls fn on a transaction over the shards, as far as they can be locked in time. Where the call has a transaction, that one
-// is used, and they all can.
-func (c *Call) observe(shards shard.Mask, fn func(tx *shard.Tx) error) error {
-	if c.tx != nil {
-		return c.tx.Hold(shards, func() error { return fn(c.tx) })
-	}
-	ss := c.session
-	ss.tx.BeginWithin(shards, shardPatience)
-	err := fn(ss.tx)
-	if err == nil {
-		err = ss.tx.Commit() // what expired meanwhile
-	}
-	ss.pos = max(ss.pos, ss.tx.End())
-	return err
-}
-
 // queueName takes a command, and parses the options behind it: option is asked for those that are not TENANT.
 func (a *arguments) queueName(option func() bool) (name queue.Name, err error) {
 	name.Command = a.bytes()
@@ -133,7 +112,7 @@ func queueStatsCommand(c *Call) error {
 	}
 	var stats *queue.Stats
 	count := func(tx *shard.Tx) error {
-		tasks, err := c.session.tasksOn(tx.DB(c.db))
+		tasks, err := c.session.observedOn(tx.DB(c.db))
 		if err == nil {
 			stats, err = tasks.Stats(name)
 		}
@@ -202,7 +181,7 @@ func queuesCommand(c *Call) error {
 		return err
 	}
 	return c.observe(c.server.store.All(), func(tx *shard.Tx) error {
-		tasks, err := c.session.tasksOn(tx.DB(c.db))
+		tasks, err := c.session.observedOn(tx.DB(c.db))
 		if err != nil {
 			return err
 		}
@@ -441,37 +420,36 @@ func writeShard(out *resp.Writer, s shard.ShardStats, failure error) {
 }
 
 // infoQueues is the section Queues of INFO: totals over the selected database.
-func infoQueues(c *Call, r *report) error {
-	return c.observe(c.server.store.All(), func(tx *shard.Tx) error {
-		tasks, err := c.session.tasksOn(tx.DB(c.db))
+func infoQueues(c *Call, tx *shard.Tx, r *report) error {
+	tasks, err := c.session.observedOn(tx.DB(c.db))
+	if err != nil {
+		return err
+	}
+	known, err := tasks.Known()
+	if err != nil {
+		return err
+	}
+	var sum queue.Stats
+	var ready, paused int64
+	for _, k := range known {
+		s, err := tasks.Stats(k.Name)
 		if err != nil {
 			return err
 		}
-		known, err := tasks.Known()
-		if err != nil {
-			return err
-		}
-		var sum queue.Stats
-		var ready, paused int64
-		for _, k := range known {
-			s, err := tasks.Stats(k.Name)
-			if err != nil {
-				return err
-			}
-			ready += s.ReadyTotal()
-			paused += oneIf(s.Paused)
-			sum.Delayed += s.Delayed
-			sum.InProgress += s.InProgress
-			sum.DLQ += s.DLQ
-			sum.OldestReadyMs = max(sum.OldestReadyMs, s.OldestReadyMs)
-		}
-		r.add("queues", len(known))
-		r.add("queues_paused", paused)
-		r.add("tasks_ready", ready)
-		r.add("tasks_delayed", sum.Delayed)
-		r.add("tasks_in_progress", sum.InProgress)
-		r.add("tasks_dead", sum.DLQ)
-		r.add("oldest_ready_ms", sum.OldestReadyMs)
-		return nil
-	})
+		ready += s.ReadyTotal()
+		paused += oneIf(s.Paused)
+		sum.Delayed += s.Delayed
+		sum.InProgress += s.InProgress
+		sum.DLQ += s.DLQ
+		sum.OldestReadyMs = max(sum.OldestReadyMs, s.OldestReadyMs)
+	}
+	r.add("queues", len(known))
+	r.add("queues_paused", paused)
+	r.add("tasks_ready", ready)
+	r.add("tasks_delayed", sum.Delayed)
+	r.add("tasks_in_progress", sum.InProgress)
+	r.add("tasks_dead", sum.DLQ)
+	r.add("oldest_ready_ms", sum.OldestReadyMs)
+	r.add("complete", oneIf(tx.Locked() == c.server.store.All()))
+	return nil
 }

@@ -26,7 +26,8 @@
 // # Goroutines
 //
 // For each shard a janitor, for the store a trimmer of the log, which saves as well, for the log a ticker. Close stops them.
-// One that runs Options.Fatal when the store fails.
+// One that runs Options.Fatal when the store fails. While a shard's lock is taken, up to maxProbes that wait for it on behalf of
+// BeginWithin.
 //
 // # Errors
 //

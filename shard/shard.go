@@ -20,7 +20,7 @@ type Shard struct {
 
 	wake chan struct{} // tells the janitor that there may be work earlier than it thinks; capacity 1
 
-	probes atomic.Int32 // goroutines of lockBefore
+	probes atomic.Int32 // goroutines of probe and lockBefore
 	kicked atomic.Bool  // see ServeGroups
 
 	mu sync.Mutex

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"sync"
 	"unsafe"
 )
 
@@ -21,16 +22,30 @@ type Stats struct {
 	Transactions, Spread int64
 }
 
-// Stats adds up what the shards have counted. The transaction has to hold all of them.
+// told is what the shards had counted when they were last asked.
+type told struct {
+	mu     sync.Mutex
+	shards []Stats // guarded by mu
+}
+
+// Stats adds up what the shards have counted. Of one that the transaction does not hold it takes what the shard had counted when
+// somebody last asked, so that no sum ever becomes less.
 func (tx *Tx) Stats() (sum Stats) {
-	for _, s := range tx.store.shards {
-		sum.Expired += s.stats.Expired
-		sum.Hits += s.stats.Hits
-		sum.Misses += s.stats.Misses
-		sum.RowsRead += s.stats.RowsRead
-		sum.RowsWritten += s.stats.RowsWritten
-		sum.Transactions += s.stats.Transactions
-		sum.Spread += s.stats.Spread
+	told := &tx.store.told
+	told.mu.Lock()
+	defer told.mu.Unlock()
+	for n, s := range tx.store.shards {
+		if tx.locked.Has(n) {
+			told.shards[n] = s.stats
+		}
+		last := &told.shards[n]
+		sum.Expired += last.Expired
+		sum.Hits += last.Hits
+		sum.Misses += last.Misses
+		sum.RowsRead += last.RowsRead
+		sum.RowsWritten += last.RowsWritten
+		sum.Transactions += last.Transactions
+		sum.Spread += last.Spread
 	}
 	return sum
 }

@@ -110,6 +110,7 @@ type Store struct {
 	failure    atomic.Pointer[error]
 	turns      atomic.Uint64 // see object.turn
 	rotors     rotors
+	told       told
 	flushed    chan struct{}    // tells the trimmer that a shard was flushed or a log segment closed; capacity 1
 	saves      chan func(error) // asks the trimmer for a Save; capacity 1
 	noted      atomic.Uint32    // the classes of keyspace events that are wanted
@@ -125,7 +126,7 @@ func Open(opts Options) (_ *Store, err error) {
 	st := &Store{
 		opts: opts, fs: opts.FS, clock: opts.Clock, placer: opts.Placer, logger: opts.Logger,
 		flushed: make(chan struct{}, 1), saves: make(chan func(error), 1), rotors: newRotors(),
-		stop: make(chan struct{}),
+		told: told{shards: make([]Stats, len(opts.Names))}, stop: make(chan struct{}),
 	}
 	if st.fs == nil {
 		st.fs = vfs.Default

@@ -11,6 +11,10 @@ import (
 // the whole again; effects leave a transaction only at commit, so nothing is seen of the first try.
 var ErrConflict = errors.New("shard: transaction needs another shard's lock: run it again")
 
+// ErrBusy is returned by an operation of a transaction that was begun by BeginWithin, on a shard that it does not hold and whose lock
+// is taken.
+var ErrBusy = errors.New("shard: the shard's lock was not to be had in time")
+
 // ErrWrongType says that the key holds a value of another kind.
 var ErrWrongType = errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")
 
@@ -38,6 +42,7 @@ type Tx struct {
 	spent spent // of what is not committed yet
 
 	muted    bool  // see Mute
+	partial  bool  // see BeginWithin
 	narrow   int   // one more than the ordinal of the shard whose fragments alone are seen, see Narrow; 0: all are
 	counting bool  // see CountLookups
 	counted  *byte // the argument that was counted last
@@ -54,7 +59,7 @@ func (tx *Tx) Begin(shards Mask) {
 		s.mu.Lock()
 		s.tx, tx.top = tx, n
 	}
-	tx.locked, tx.muted, tx.narrow = shards, false, 0
+	tx.locked, tx.muted, tx.narrow, tx.partial = shards, false, 0, false
 	tx.begin()
 }
 
@@ -67,9 +72,13 @@ func (tx *Tx) begin() {
 // Began is the transaction's time.
 func (tx *Tx) Began() time.Time { return tx.began }
 
-// BeginWithin is Begin for those who would rather know little than wait: it locks what it can within the time, and tells
-// which shards these are.
-func (tx *Tx) BeginWithin(shards Mask, patience time.Duration) Mask {
+// BeginWithin is Begin for those who would rather know little than wait: it locks what it can within about the time, which Locked
+// tells then. Nothing waits for other shards until End: what adds up over shards leaves them out, what needs one fails with ErrBusy.
+//
+// Which shards answer is found out before any is locked, so a shard that hangs keeps nobody from the others, and takes no time from
+// those that are only busy.
+func (tx *Tx) BeginWithin(shards Mask, patience time.Duration) {
+	shards = tx.store.answering(shards, patience)
 	timer := tx.store.clock.NewTimer(patience)
 	defer timer.Stop()
 	late := false
@@ -80,13 +89,57 @@ func (tx *Tx) BeginWithin(shards Mask, patience time.Duration) Mask {
 		}
 		tx.hold(s)
 	}
-	tx.muted, tx.narrow = false, 0
+	tx.muted, tx.narrow, tx.partial = false, 0, true
 	tx.begin()
-	return tx.locked
+}
+
+// answering tells which of the shards can be locked within the time, all of them being asked at once. None is held meanwhile.
+func (st *Store) answering(shards Mask, patience time.Duration) (free Mask) {
+	came, asked := make(chan int, len(st.shards)), 0
+	for n := shards.next(0); n >= 0; n = shards.next(n + 1) {
+		if s := st.shards[n]; s.mu.TryLock() {
+			s.mu.Unlock()
+			free.Add(n)
+		} else if s.probe(came) {
+			asked++
+		}
+	}
+	if asked == 0 {
+		return free
+	}
+	timer := st.clock.NewTimer(patience)
+	defer timer.Stop()
+	for ; asked > 0; asked-- {
+		select {
+		case n := <-came:
+			free.Add(n)
+		case <-timer.C():
+			for range len(came) {
+				free.Add(<-came)
+			}
+			return free
+		}
+	}
+	return free
 }
 
 // maxProbes bounds the goroutines that wait for a shard that hangs.
 const maxProbes = 16
+
+// probe has the shard's ordinal sent, for which there must be room, as soon as the shard is not locked. It does not if too many wait.
+func (s *Shard) probe(came chan<- int) bool {
+	if s.probes.Add(1) > maxProbes {
+		s.probes.Add(-1)
+		return false
+	}
+	go func() { // ends when it gets the lock
+		s.mu.Lock()
+		came <- s.ordinal
+		s.probes.Add(-1)
+		s.mu.Unlock()
+	}()
+	return true
+}
 
 // lockBefore locks the shard unless the time comes first, and then sets late.
 func (s *Shard) lockBefore(time <-chan time.Time, late *bool) bool {
@@ -141,9 +194,12 @@ func (tx *Tx) shard(ordinal int) (*Shard, error) {
 	if tx.locked.Has(ordinal) {
 		return s, nil
 	}
-	if ordinal > tx.top {
+	if ordinal > tx.top && !tx.partial {
 		s.mu.Lock()
 	} else if !s.mu.TryLock() {
+		if tx.partial {
+			return nil, ErrBusy
+		}
 		tx.wanted = tx.locked
 		tx.wanted.Add(ordinal)
 		return nil, ErrConflict

@@ -138,11 +138,12 @@ func (d DB) Size() (int64, error) {
 	}
 	surplus := func(key []byte) error {
 		found := int64(0)
-		err := d.fragments(key, func(_ *Shard, o *object) error {
-			if o.kind != KindNone {
+		err := d.eachShard(func(s *Shard) error {
+			o, err := s.lookup(d.tx.nowMs, d.n, key)
+			if err == nil && o.kind != KindNone {
 				found++
 			}
-			return nil
+			return err
 		})
 		n -= max(found-1, 0)
 		return err
@@ -162,14 +163,28 @@ func (d DB) Expires() (int64, error) {
 
 // sum adds up what the shards count.
 func (d DB) sum(of func(keyspace) int64) (n int64, err error) {
+	err = d.eachShard(func(s *Shard) error {
+		n += of(s.state.spaces[d.n])
+		return nil
+	})
+	return n, err
+}
+
+// eachShard calls fn for the shards, but for those that a transaction of BeginWithin has not got.
+func (d DB) eachShard(fn func(s *Shard) error) error {
 	for ordinal := range d.tx.store.shards {
 		s, err := d.tx.shard(ordinal)
-		if err != nil {
-			return 0, err
+		if err == ErrBusy {
+			continue
 		}
-		n += of(s.state.spaces[d.n])
+		if err == nil {
+			err = fn(s)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return n, nil
+	return nil
 }
 
 // eachPartitionedGroup calls fn for the keys of groups that are partitioned, whether there is anything at them or not.
@@ -179,10 +194,11 @@ func (d DB) eachPartitionedGroup(fn func(key []byte) error) error {
 		return nil
 	}
 	groups := make(map[string]struct{})
-	for ordinal := range d.tx.store.shards {
-		if err := d.Groups(ordinal, func(group string) { groups[group] = struct{}{} }); err != nil {
-			return err
-		}
+	err := d.eachShard(func(s *Shard) error {
+		return d.Groups(s.ordinal, func(group string) { groups[group] = struct{}{} })
+	})
+	if err != nil {
+		return err
 	}
 	for group := range groups {
 		for _, key := range placer.GroupKeys([]byte(group)) {

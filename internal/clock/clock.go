@@ -107,6 +107,13 @@ func (m *Manual) Advance(d time.Duration) {
 	}
 }
 
+// Awaited tells whether a timer is armed for the time.
+func (m *Manual) Awaited(at time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.timers, func(t *manualTimer) bool { return t.at.Equal(at) })
+}
+
 type manualTimer struct {
 	clock *Manual
 	at    time.Time
