@@ -281,6 +281,19 @@ func TestAbandonedTaskIsNext(t *testing.T) {
 	}
 }
 
+// TestAbandonedBeforeItCounted: a client may have claimed a task without counting the attempt.
+func TestAbandonedBeforeItCounted(t *testing.T) {
+	c := startQueues(t).client()
+	for id, attempts := range map[string]string{"1": "", "2": `,"attempts":0`} {
+		c.send(`hset codeq:tasks `+id+` {"id":"`+id+`","command":"a","payload":"p","status":"IN_PROGRESS","lastKnownLocation":"INPROG_SET",`+
+			`"workerId":"w"`+attempts+`}`, "sadd codeq:q:a:inprog "+id, "setex codeq:lease:"+id+" 60 w")
+		c.want("+OK", "q.abandon w "+id)
+		if got := c.send("q.get " + id); !strings.Contains(got+" ", " $8 attempts :0 ") {
+			t.Error(got)
+		}
+	}
+}
+
 // TestNackedAtOnceIsLast: a task that is given back without a delay waits behind all others.
 func TestNackedAtOnceIsLast(t *testing.T) {
 	c := startQueues(t).client()

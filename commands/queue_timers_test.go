@@ -246,3 +246,30 @@ func TestTimersAfterSwapAndFlush(t *testing.T) {
 	s.clock.Advance(time.Second)
 	c.eventually(":1", "llen codeq:q:a:pending:0")
 }
+
+// TestLapsedTaskWaits: whatever the backoff says, a task whose lease has run out waits until an old client's repair is over.
+func TestLapsedTaskWaits(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	s.set("queues", "a backoff=fixed backoff-base=1ms; b backoff=fixed backoff-base=3s")
+	c.send("q.enqueue a p id 1", "q.enqueue b p id 2", "q.claim w lease 1000 count 2 commands 2 a b")
+	s.clock.Advance(time.Second)
+	c.want(":0 :0", "exists codeq:lease:1", "exists codeq:lease:2") // looking at it ends it
+	c.want("$13 1767323046.25 $10 1767323049", "zscore codeq:q:a:delayed 1", "zscore codeq:q:b:delayed 2")
+}
+
+// TestCancelledTaskIsNobodys: a task keeps the name of the worker whose lease ran out only as long as he may still submit.
+func TestCancelledTaskIsNobodys(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.claim w lease 1000 commands 1 a")
+	s.clock.Advance(time.Second)
+	c.want(":0", "exists codeq:lease:1")
+	if got := c.send("q.get 1"); !strings.Contains(got, "$8 workerId $1 w ") {
+		t.Errorf("the worker's name is not in %s", got)
+	}
+	c.want(":1", "q.cancel 1")
+	c.want(flat("id 1 command a payload p status FAILED lastKnownLocation NONE attempts :1 maxAttempts :5 error cancelled createdAt "+testNow+
+		" updatedAt 2026-01-02T03:04:06Z priority :0"), "q.get 1")
+	c.want("-NOTINPROGRESS the task 1 is FAILED, so there is no claim to it: claim it first", "q.submit w 1")
+}

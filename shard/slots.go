@@ -297,15 +297,14 @@ func (l List) PopSlot(digits int, r SlotRange) (val []byte, ok bool, err error) 
 	return it.val, true, nil
 }
 
-// beginSlots gives the list an index that reaches to none of its elements yet, in place of the one that it may have.
+// beginSlots gives the list an index that reaches to none of its elements yet, in place of the one that it may have. The news of that
+// one go with it: every element is news when the index reaches it.
 func (s *Shard) beginSlots(o *object, digits int) {
 	s.modify(o)
-	begun := newSlotIndex(digits, o.list.tail)
-	if x := o.list.slots; x != nil {
-		begun.news = x.news
+	if o.list.slots != nil {
 		s.deleteRange(appendElementPrefix(nil, rowSlot, o.id), appendElementPrefix(nil, rowSlot, o.id+1))
 	}
-	o.list.slots = begun
+	o.list.slots = newSlotIndex(digits, o.list.tail)
 }
 
 // popSlotSpread is PopSlot for a partitioned list: its fragments take turns as for those who pop at the tail.

@@ -144,7 +144,8 @@ func TestSpentIsBounded(t *testing.T) {
 	}
 }
 
-// TestCheckEvictsWhatWasRead reads more than the cache has room for in one transaction that has also changed something. What it has changed stays.
+// TestCheckEvictsWhatWasRead reads more than the cache has room for in one transaction that has also changed something, after one that has
+// changed more than that. What it has changed stays.
 func TestCheckEvictsWhatWasRead(t *testing.T) {
 	const keys, size, budget = 2000, 1000, 100_000
 	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
@@ -156,6 +157,9 @@ func TestCheckEvictsWhatWasRead(t *testing.T) {
 	tx.Begin(st.All())
 	for n := range keys {
 		if err := tx.DB(0).Set(name(n), value, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Check(); err != nil { // it keeps all, which is no matter of the next transaction's
 			t.Fatal(err)
 		}
 	}

@@ -594,7 +594,7 @@ func (s *Shard) attendLapses(tx *Tx) error {
 			return err
 		}
 		if n == 0 {
-			s.times.lapses[bucket] = 0 // its rows went with a keyspace
+			s.times.lapses[bucket] = 0 // the others were leases of databases that were emptied
 		}
 		left -= n
 	}
@@ -616,14 +616,13 @@ func (s *Shard) attendBucket(tx *Tx, bucket int64, limit int) (n int, err error)
 		return 0, err
 	}
 	for _, row := range due {
-		at, space, key := splitDeadlineKey(row)
+		_, space, key := splitDeadlineKey(row)
 		o, err := s.lookupIn(tx.nowMs, space, key)
 		if err != nil {
 			return 0, err
 		}
 		if o == nil { // the row of a database that was emptied
 			s.delete(row)
-			s.times.lapsing = append(s.times.lapsing, lapseChange{at >> lapseBucketBits, -1})
 		}
 	}
 	return len(due), nil
