@@ -84,17 +84,17 @@ func (t *Tx) openForEnqueue(p *enqueuing, payloads [][]byte) (err error) {
 			return failed(Invalid, "the payload is not UTF-8, and a task is JSON: encode it, in base64 for instance")
 		}
 	}
-	if p.ID != nil {
-		if err := t.mustBeNew(p.ID); err != nil {
-			return err
-		}
-	}
 	if len(p.Idempotency) > 0 {
 		p.firsts = make([][]byte, len(payloads))
 		for i := range payloads {
 			if p.firsts[i], err = t.firstOf(idempotencyKey(p.Idempotency, i, len(payloads))); err != nil {
 				return err
 			}
+		}
+	}
+	if p.ID != nil && (p.firsts == nil || p.firsts[0] == nil) { // or else it is the task's own repetition
+		if err := t.mustBeNew(p.ID); err != nil {
+			return err
 		}
 	}
 	p.delayed = p.VisibleMs > t.db.Now()
