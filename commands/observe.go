@@ -15,19 +15,18 @@ import (
 const shardPatience = 100 * time.Millisecond
 
 // observe calls fn on a transaction over the shards, as far as they can be locked in time. Where the call has a transaction, that one
-// is used, and they all can. fn may be called twice.
+// is used, and they all can. fn may be called twice, so it replies when nothing can fail any more.
 func (c *Call) observe(shards shard.Mask, fn func(tx *shard.Tx) error) error {
 	if c.tx != nil {
 		return c.tx.Hold(shards, func() error { return fn(c.tx) })
 	}
-	ss, mark := c.session, c.Out.Len()
+	ss := c.session
 	ss.tx.BeginWithin(shards, shardPatience)
 	defer func() { ss.pos = max(ss.pos, ss.tx.End()) }()
 	err := fn(ss.tx)
 	if errors.Is(err, shard.ErrBusy) {
 		// Something was due that a look has to do, with a shard that is busy. It is left to the timekeeper.
 		ss.tx.Abort()
-		c.Out.Truncate(mark)
 		ss.tx.Mute(true)
 		err = fn(ss.tx)
 	}

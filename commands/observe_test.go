@@ -115,6 +115,10 @@ func TestObserveWhatIsDue(t *testing.T) {
 	tx := s.holdShard(s.router.Home([]byte(id)))
 	s.clock.Advance(time.Second)
 	c.contains(c.send("q.stats "+queue), "$5 ready :0", "$7 delayed :1", "$8 complete :1")
+	got := c.answers("info keyspace queues")
+	if c.contains(got, "tasks_delayed:1", "complete:0"); strings.Count(got, "db0:") != 1 {
+		t.Error(got)
+	}
 	tx.End()
 	c.send("q.get " + id)
 	c.contains(c.send("zcard codeq:q:"+queue+":delayed", "q.stats "+queue), "$5 ready :1", "$7 delayed :0")
