@@ -387,7 +387,7 @@ func TestTimesOutliveTheStore(t *testing.T) {
 		if first == 0 {
 			tt.wantSorted("due agenda:1 4999", "lapsed lease:1 4999")
 			tt.at("agenda:1", "a", 1000)
-			tt.want(fmt.Sprint("due agenda:1 4999"))
+			tt.want("due agenda:1 4999")
 			tt.at("agenda:1", "a", 30_000)
 		} else {
 			tt.wantSorted()
