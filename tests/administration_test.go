@@ -12,12 +12,13 @@ import (
 	"codeq/internal/peer"
 )
 
-// both starts a redis-server and a codeq-server to be compared, or skips the test.
+// both starts a redis-server and a codeq-server to be compared, or skips the test, which goes on beside others.
 func both(t *testing.T) (redis, codeq *peer.Server) {
 	t.Helper()
 	if !targeted(peer.Redis) || !targeted(peer.Codeq) {
 		t.Skip("compares redis with codeq")
 	}
+	t.Parallel()
 	return peer.ForTest(t, redisTarget("everysec").opts), peer.ForTest(t, codeqTarget(4, "hash", "everysec").opts)
 }
 
@@ -354,7 +355,7 @@ func TestPassword(t *testing.T) {
 
 // TestShutdownCommand: no reply, code 0, and the data is there afterwards.
 func TestShutdownCommand(t *testing.T) {
-	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, plainTargets(), func(t *testing.T, opts peer.Options) {
 		for _, how := range []string{"SHUTDOWN", "SHUTDOWN NOSAVE NOW FORCE"} {
 			s := peer.ForTest(t, opts)
 			c := s.DialForTest(t)

@@ -102,12 +102,12 @@ func blockingEnds() []string {
 		"a> BLPOP k 0\nb> BLPOP k 0\nx: CLIENT UNBLOCK @a\nx: RPUSH k 1\na<\nb<",
 		// Timeouts.
 		"a: BLPOP k 0.01\na: BRPOP k j 0.01\na: BLMOVE k j LEFT LEFT 0.01\na: BRPOPLPUSH k j 0.01\na: BLMPOP 0.01 1 k LEFT\na: BZPOPMIN k 0.01\na: BZPOPMAX k 0.01\na: BZMPOP 0.01 1 k MIN\na: XREAD BLOCK 10 STREAMS k $\nx: RPUSH k 1\nx: LLEN k",
-		"a> BLPOP k 0.05 | PING | RPUSH k 1\na<\na<\na<",
+		"a: BLPOP k 0.05 | PING | RPUSH k 1",
 		"a> BLPOP k 1e12\nx: RPUSH k 1\na<",
 		"a> BLPOP k -0.00001\nx: RPUSH k 1\na<",
 		"a> BLPOP k 9223372036854774\nx: RPUSH k 1\na<\na> XREAD BLOCK 9223372036854775807 STREAMS s $\na.",
 		"a> BLPOP k 0\nb: BLPOP k 0.01\nx: RPUSH k 1\na<",
-		"x: SET k v\na> BLPOP j 0.05\nx: RPUSH k 1\na<",
+		"x: SET k v\na> BLPOP j 0\nx: RPUSH k 1\na.",
 		// Ends of connections.
 		"a> BLPOP k 0\nx: CLIENT KILL ID @a\na<\nx: RPUSH k 1\nx: LLEN k\n#0",
 		"a> BLPOP k 0 | RPUSH never 1\na!\nx: RPUSH k 1\nx: LLEN k\nx: EXISTS never\n#0",

@@ -71,7 +71,7 @@ func TestMixedCycleRestart(t *testing.T) {
 		targets = append(targets, codeqTarget(4, "hash", "always"), codeqTarget(16, "static", "no"), codeqTarget(1, "hash", "no"),
 			codeqTarget(16, "task", "always"))
 	}
-	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, targets, func(t *testing.T, opts peer.Options) {
 		ctx := testContext(t)
 		g := newGate()
 		n := cycleTasks(opts)

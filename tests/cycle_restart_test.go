@@ -73,7 +73,7 @@ func TestCodeqCycleRestart(t *testing.T) {
 		targets = append(targets, codeqTarget(4, "hash", policy))
 	}
 	targets = append(targets, codeqTarget(16, "static", "everysec"), codeqTarget(4, "task", "everysec"))
-	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, targets, func(t *testing.T, opts peer.Options) {
 		ctx := testContext(t)
 		c := newCycle(ctx, t, peer.ForTest(t, opts), cycleTasks(opts), false, newGate())
 		crashed := make(chan error, 1)

@@ -110,7 +110,7 @@ func carry(t *testing.T, from, to *peer.Conn, key string) {
 
 // TestDumpExchange carries values of all types and forms from redis-server to the server under test and back.
 func TestDumpExchange(t *testing.T) {
-	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, plainTargets(), func(t *testing.T, opts peer.Options) {
 		rng := newRand(seed(t), 7)
 		redis := peer.ForTest(t, peer.Options{Kind: peer.Redis}).DialForTest(t)
 		server := peer.ForTest(t, opts).DialForTest(t)

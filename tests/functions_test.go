@@ -44,7 +44,7 @@ func TestFunctionReplies(t *testing.T) {
 		{"FLUSHALL"}, {"FUNCTION", "LIST"},
 		{"FUNCTION", "LOAD", "#!lua name=t\nwhile true do end"},
 	}
-	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, plainTargets(), func(t *testing.T, opts peer.Options) {
 		redis := peer.ForTest(t, peer.Options{Kind: peer.Redis}).DialForTest(t)
 		server := peer.ForTest(t, opts).DialForTest(t)
 		for proto := 2; proto <= 3; proto++ {
@@ -90,7 +90,7 @@ func exchangedLibraries() []string {
 
 // TestFunctionExchange carries libraries from redis-server to the server under test and back.
 func TestFunctionExchange(t *testing.T) {
-	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, plainTargets(), func(t *testing.T, opts peer.Options) {
 		redis := peer.ForTest(t, peer.Options{Kind: peer.Redis}).DialForTest(t)
 		server := peer.ForTest(t, opts).DialForTest(t)
 		for _, code := range exchangedLibraries() {
@@ -123,7 +123,7 @@ func TestFunctionsKill9(t *testing.T) {
 	for _, policy := range policies {
 		targets = append(targets, codeqTarget(4, "hash", policy))
 	}
-	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, targets, func(t *testing.T, opts peer.Options) {
 		ctx := testContext(t)
 		server := peer.ForTest(t, opts)
 		for round := range pick(*roundsFlag, 3, 20) {
@@ -183,7 +183,7 @@ func wantLibraries(t *testing.T, s *peer.Server, names ...string) {
 // TestFunctionsAtomic kills the server while a connection replaces two libraries in one transaction again and again: there
 // are never two of different rounds.
 func TestFunctionsAtomic(t *testing.T) {
-	eachTarget(t, []target{redisTarget("always"), codeqTarget(4, "hash", "everysec")}, func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, []target{redisTarget("always"), codeqTarget(4, "hash", "everysec")}, func(t *testing.T, opts peer.Options) {
 		ctx := testContext(t)
 		server := peer.ForTest(t, opts)
 		rng := newRand(seed(t), 11)

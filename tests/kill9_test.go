@@ -371,7 +371,7 @@ func TestKill9(t *testing.T) {
 		targets = append(targets, codeqTarget(4, "hash", policy))
 	}
 	targets = append(targets, codeqTarget(16, "hash", "everysec"), codeqTarget(4, "task", "everysec"))
-	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, targets, func(t *testing.T, opts peer.Options) {
 		rng := newRand(seed(t), 2)
 		err := kill9(testContext(t), t, peer.ForTest(t, opts), rng, pick(*roundsFlag, 3, 20))
 		if err != nil {

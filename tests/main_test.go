@@ -31,8 +31,19 @@ var (
 	seedsFlag   = flag.Int("seeds", 0, "seeds in TestDifferential; 0 takes 20, or 200 with TEST_FULL=1")
 )
 
+// sideBySide is how many tests run at the same time unless -parallel tells: more than there are processors, since they wait for
+// replies, disks and delays of seconds most of their time.
+const sideBySide = "6"
+
 func TestMain(m *testing.M) {
 	flag.Parse()
+	told := false
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
+	if !told {
+		if err := flag.Set("test.parallel", sideBySide); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	peer.RemoveBuild()
 	os.Exit(code)
@@ -86,6 +97,11 @@ func redisTarget(policy string) target {
 	return target{"redis/" + policy, peer.Options{Kind: peer.Redis, AppendFsync: policy}}
 }
 
+// isDefault reports whether the options are those that codeq-server has unless it is told others.
+func isDefault(opts peer.Options) bool {
+	return opts.Kind == peer.Codeq && opts.Shards == 4 && opts.Supplier == "hash" && opts.AppendFsync == "everysec"
+}
+
 func codeqTarget(shards int, supplier, policy string) target {
 	opts := peer.Options{Kind: peer.Codeq, Shards: shards, Supplier: supplier, AppendFsync: policy}
 	if supplier == "static" {
@@ -112,6 +128,16 @@ func eachTarget(t *testing.T, targets []target, run func(t *testing.T, opts peer
 			t.Run(target.name, func(t *testing.T) { run(t, target.opts) })
 		}
 	}
+}
+
+// eachTargetAtOnce is eachTarget with the targets, and other tests that call it, side by side. It is for what takes long.
+func eachTargetAtOnce(t *testing.T, targets []target, run func(t *testing.T, opts peer.Options)) {
+	t.Helper()
+	t.Parallel()
+	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
+		t.Parallel()
+		run(t, opts)
+	})
 }
 
 // plainTargets are one configuration of each server, for tests that configurations make no difference to.

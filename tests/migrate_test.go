@@ -18,72 +18,72 @@ import (
 const migrateScript = `
 S: SET a 1
 S: SET b 2 PX 100000
-S: MIGRATE HOST PORT a 0 1000
+S: MIGRATE HOST PORT a 0 60000
 S: MIGRATE HOST PORT b 0 -5 COPY
 S: EXISTS a b
 T: MGET a b
 T: PERSIST b
 S: PERSIST b
-S: MIGRATE HOST PORT b 0 1000
-S: MIGRATE HOST PORT b 0 1000 COPY REPLACE
-S: MIGRATE HOST PORT b 0 1000 copy Replace copy
+S: MIGRATE HOST PORT b 0 60000
+S: MIGRATE HOST PORT b 0 60000 COPY REPLACE
+S: MIGRATE HOST PORT b 0 60000 copy Replace copy
 S: GET b
 T: PTTL b
-S: MIGRATE HOST PORT nokey 0 1000
-S: MIGRATE HOST PORT "" 0 1000 KEYS no key
-S: MIGRATE HOST PORT "" 0 1000 KEYS
-S: MIGRATE HOST PORT "" 0 1000
+S: MIGRATE HOST PORT nokey 0 60000
+S: MIGRATE HOST PORT "" 0 60000 KEYS no key
+S: MIGRATE HOST PORT "" 0 60000 KEYS
+S: MIGRATE HOST PORT "" 0 60000
 S: MSET k1 1 k2 2 k3 3 k4 4
 S: EXPIRE k1 1000
 T: MSET k2 busy k4 busy
-S: MIGRATE HOST PORT "" 0 1000 KEYS k1 no k2 k3 k4
+S: MIGRATE HOST PORT "" 0 60000 KEYS k1 no k2 k3 k4
 S: MGET k1 k2 k3 k4
 T: MGET k1 k2 k3 k4
 T: PERSIST k1
-S: MIGRATE HOST PORT "" 0 1000 REPLACE KEYS k1 k2
+S: MIGRATE HOST PORT "" 0 60000 REPLACE KEYS k1 k2
 S: EXISTS k1 k2 k3
 T: GET k2
 S: SET c 1
-S: MIGRATE HOST PORT c 3 1000
+S: MIGRATE HOST PORT c 3 60000
 T: SELECT 3
 T: GET c
 T: SELECT 0
 T: EXISTS c
 S: SELECT 2
 S: SET c 2
-S: MIGRATE HOST PORT c 1 1000
+S: MIGRATE HOST PORT c 1 60000
 S: EXISTS c
 S: SELECT 0
 S: SET "" empty
-S: MIGRATE HOST PORT "" 0 1000
+S: MIGRATE HOST PORT "" 0 60000
 S: EXISTS ""
 T: GET ""
 S: SET d 1
-S: MIGRATE HOST PORT d 99 1000
-S: MIGRATE HOST PORT d 0 1000 AUTH secret
+S: MIGRATE HOST PORT d 99 60000
+S: MIGRATE HOST PORT d 0 60000 AUTH secret
 S: EXISTS d
 t: DEL d
 T: CONFIG SET requirepass secret
 t: CLIENT KILL TYPE normal
-S: MIGRATE HOST PORT d 0 1000
-S: MIGRATE HOST PORT d 0 1000 AUTH wrong
+S: MIGRATE HOST PORT d 0 60000
+S: MIGRATE HOST PORT d 0 60000 AUTH wrong
 S: EXISTS d
-S: MIGRATE HOST PORT d 0 1000 AUTH secret COPY
-S: MIGRATE HOST PORT d 0 1000 REPLACE AUTH2 default secret KEYS d
-S: MIGRATE HOST PORT "" 0 1000 REPLACE AUTH2 default secret KEYS d
+S: MIGRATE HOST PORT d 0 60000 AUTH secret COPY
+S: MIGRATE HOST PORT d 0 60000 REPLACE AUTH2 default secret KEYS d
+S: MIGRATE HOST PORT "" 0 60000 REPLACE AUTH2 default secret KEYS d
 T: CONFIG SET requirepass ""
 S: EXISTS d
 T: GET d
 S: SET e 1
-S: MIGRATE HOST 1 e 0 1000
-S: MIGRATE HOST port e 0 1000
-S: MIGRATE "" PORT e 0 1000
+S: MIGRATE HOST 1 e 0 60000
+S: MIGRATE HOST port e 0 60000
+S: MIGRATE "" PORT e 0 60000
 S: MIGRATE HOST SELF e 0 100
-S: MIGRATE HOST PORT e x 1000
+S: MIGRATE HOST PORT e x 60000
 S: MIGRATE HOST PORT e 0 x
 S: MIGRATE HOST PORT e x x BAD
-S: MIGRATE HOST PORT e 0 1000 AUTH
-S: MIGRATE HOST PORT e 0 1000 AUTH2 a
+S: MIGRATE HOST PORT e 0 60000 AUTH
+S: MIGRATE HOST PORT e 0 60000 AUTH2 a
 S: MIGRATE HOST PORT e 0
 S: GET e
 `
@@ -128,7 +128,7 @@ func transcribe(t *testing.T, source, target *peer.Server) (lines []string) {
 // TestMigrateCommand runs one script with redis-server as source and target, and with the server under test in the place of one or
 // both. All transcripts are the same.
 func TestMigrateCommand(t *testing.T) {
-	eachTarget(t, shardedTargets()[1:], func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, shardedTargets()[1:], func(t *testing.T, opts peer.Options) {
 		redis := peer.Options{Kind: peer.Redis}
 		want := transcribe(t, peer.ForTest(t, redis), peer.ForTest(t, redis))
 		for _, pair := range [][2]peer.Options{{opts, redis}, {redis, opts}, {opts, opts}} {
@@ -144,7 +144,7 @@ func TestMigrateCommand(t *testing.T) {
 
 // TestMigrateValues migrates values of every type, with and without a deadline, to and fro. Each arrives as it was.
 func TestMigrateValues(t *testing.T) {
-	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, plainTargets(), func(t *testing.T, opts peer.Options) {
 		rng := newRand(seed(t), 9)
 		servers := []*peer.Server{peer.ForTest(t, peer.Options{Kind: peer.Redis}), peer.ForTest(t, opts), peer.ForTest(t, opts)}
 		var conns []*peer.Conn

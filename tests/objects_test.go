@@ -17,7 +17,7 @@ import (
 func introspectiveCalls() []string {
 	return []string{
 		"OBJECT", "OBJECT foo k", "OBJECT ENCODING", "OBJECT ENCODING nosuch", "OBJECT FREQ nosuch", "OBJECT IDLETIME nosuch",
-		"OBJECT REFCOUNT nosuch", "SET k v", "OBJECT FREQ k", "OBJECT IDLETIME k", "OBJECT REFCOUNT k",
+		"OBJECT REFCOUNT nosuch", "SET k v", "OBJECT FREQ k", "OBJECT REFCOUNT k",
 		"MEMORY", "MEMORY foo", "MEMORY USAGE", "MEMORY USAGE nosuch", "MEMORY USAGE k SAMPLES", "MEMORY USAGE k SAMPLES -1",
 		"MEMORY USAGE k SAMPLES x", "MEMORY USAGE k foo 1", "MEMORY USAGE k", "MEMORY USAGE k SAMPLES 0", "MEMORY PURGE",
 		"WAIT 0 0", "WAIT 0 100", "WAIT a 0", "WAIT 0 b", "WAIT 0 -1", "WAIT 0", "ROLE", "ROLE x",
@@ -30,7 +30,8 @@ func introspectiveCalls() []string {
 		"ACL LOG 1 2", "ACL DELUSER default", "ACL DELUSER x y", "ACL SAVE", "ACL LOAD", "ACL SETUSER", "ACL SETUSER default",
 		"ACL SETUSER default on nopass ~* &* +@all", "ACL SETUSER default nosuch", "ACL LIST",
 		"ACL SETUSER default >secret", "ACL LIST", "ACL GETUSER default", "ACL SETUSER default nopass", "ACL LIST",
-		"SLOWLOG", "SLOWLOG foo", "SLOWLOG GET", "SLOWLOG GET -2", "SLOWLOG GET x", "SLOWLOG GET 1 2", "SLOWLOG LEN", "SLOWLOG RESET", "SLOWLOG LEN a",
+		"CONFIG GET slowlog-log-slower-than", "CONFIG SET slowlog-log-slower-than -1", "SLOWLOG RESET", // what happens to be slow
+		"SLOWLOG", "SLOWLOG foo", "SLOWLOG GET", "SLOWLOG GET -2", "SLOWLOG GET x", "SLOWLOG GET 1 2", "SLOWLOG LEN", "SLOWLOG RESET", "SLOWLOG LEN a", "CONFIG SET slowlog-log-slower-than 10000",
 		"LATENCY", "LATENCY foo", "LATENCY LATEST", "LATENCY HISTORY x", "LATENCY GRAPH x", "LATENCY RESET", "LATENCY RESET x", "LATENCY HISTOGRAM nosuch",
 		"DEBUG", "DEBUG nosuch", "DEBUG OBJECT nosuch", "DEBUG SLEEP", "DEBUG SLEEP 0", "DEBUG SET-ACTIVE-EXPIRE 1", "DEBUG ERROR", "DEBUG ERROR MY",
 		"DEBUG LOG hello", "DEBUG RELOAD", "DEBUG RELOAD MERGE foo", "DEBUG LOADAOF", "GET k",
@@ -39,7 +40,7 @@ func introspectiveCalls() []string {
 		"DEBUG PROTOCOL verbatim", "DEBUG PROTOCOL true", "DEBUG PROTOCOL false", "DEBUG PROTOCOL nosuch",
 		"LOLWUT VERSION x", "SAVE a", "BGSAVE foo", "BGSAVE SCHEDULE foo", "BGREWRITEAOF a", "SAVE",
 		"MULTI", "SAVE", "DISCARD", "SORT_RO k STORE d", "SORT nosuch LIMIT 0 1 GET #",
-		"CONFIG GET list-max-listpack-size", "CONFIG GET zset-max-ziplist-entries", "CONFIG GET slowlog-max-len", "CONFIG GET slowlog-log-slower-than",
+		"CONFIG GET list-max-listpack-size", "CONFIG GET zset-max-ziplist-entries", "CONFIG GET slowlog-max-len",
 		"CONFIG SET slowlog-max-len x", "CONFIG SET latency-tracking maybe", "CONFIG SET latency-tracking-info-percentiles 101",
 		"CONFIG SET latency-tracking-info-percentiles x", "CONFIG SET enable-debug-command no", "CONFIG GET enable-debug-command",
 		"CONFIG SET hash-max-ziplist-entries 3 hash-max-listpack-entries 4", "CONFIG SET hash-max-listpack-value x", "CONFIG SET hash-max-ziplist-entries 3",
@@ -282,7 +283,7 @@ func TestServerTells(t *testing.T) {
 			{"OBJECT HELP", "*"}, {"MEMORY HELP", "*"}, {"SLOWLOG HELP", "*"}, {"LATENCY HELP", "*"}, {"ACL HELP", "*"}, {"MODULE HELP", "*"},
 			{"DEBUG HELP", "-ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, " +
 				"otherwise you need to set this option in the configuration file, and then restart the server.\r\n"},
-			{"BGREWRITEAOF", "+Background append only file rewriting s"}, {"LASTSAVE", ":"}, {"GET k", "$1\r\nv\r\n"},
+			{"BGREWRITEAOF", "+Background append only file rewriting s"}, {"LASTSAVE", ":"}, {"OBJECT IDLETIME k", ":"}, {"GET k", "$1\r\nv\r\n"},
 		} {
 			got, err := c.Do(strings.Fields(step.line)...)
 			if err != nil || !strings.HasPrefix(string(got), step.want) {

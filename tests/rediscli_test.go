@@ -30,7 +30,7 @@ func runTool(t *testing.T, s *peer.Server, stdin []byte, tool string, args ...st
 }
 
 func TestRedisCLI(t *testing.T) {
-	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, plainTargets(), func(t *testing.T, opts peer.Options) {
 		s := peer.ForTest(t, opts)
 		t.Run("pipe and scan", func(t *testing.T) { cliPipeAndScan(t, s) })
 		t.Run("docs", func(t *testing.T) { cliDocs(t, s) })
@@ -100,7 +100,7 @@ func cliCommands(t *testing.T, s *peer.Server) {
 // TestRedisBenchmark runs the tool's own tests: no error, no warning, a rate for each.
 func TestRedisBenchmark(t *testing.T) {
 	const tests = "ping,set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange,mset"
-	eachTarget(t, plainTargets(), func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, plainTargets(), func(t *testing.T, opts peer.Options) {
 		s := peer.ForTest(t, opts)
 		for _, depth := range []string{"1", "16"} {
 			out := runTool(t, s, nil, "redis-benchmark", "--csv", "-n", "2000", "-c", "20", "-r", "500", "-P", depth, "-t", tests)

@@ -118,7 +118,7 @@ func TestTermDrains(t *testing.T) {
 	for _, policy := range policies {
 		targets = append(targets, codeqTarget(4, "hash", policy))
 	}
-	eachTarget(t, targets, func(t *testing.T, opts peer.Options) {
+	eachTargetAtOnce(t, targets, func(t *testing.T, opts peer.Options) {
 		const writers, before = 8, 500
 		ctx := testContext(t)
 		s := peer.ForTest(t, opts)

@@ -213,6 +213,13 @@ func TestLogFailure(t *testing.T) {
 func TestConfigSet(t *testing.T) {
 	s := peer.ForTest(t, peer.Options{Kind: peer.Codeq})
 	c := s.DialForTest(t)
+	// Who has asked whether the server is ready may still be counted.
+	err := peer.Poll(testContext(t), time.Millisecond, func() (bool, error) {
+		return strings.Contains(call(t, c, "INFO", "clients"), "connected_clients:1\r\n"), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	call(t, c, "CONFIG", "SET", "maxclients", "2", "appendfsync", "always", "loglevel", "debug")
 	call(t, c, "SET", "k", "v")
 	second := s.DialForTest(t)

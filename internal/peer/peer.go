@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -74,6 +75,7 @@ type Server struct {
 	bin     string
 	args    []string
 	tempDir string
+	port    io.Closer // keeps the port from the other servers of this package; nil: the address was given
 	cmd     *exec.Cmd
 	log     *logBuffer
 	exited  chan struct{} // closed when the present process has exited
@@ -105,7 +107,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		s.opts.Dir = s.tempDir
 	}
 	if s.opts.Addr == "" {
-		if s.opts.Addr, err = freeAddr(); err != nil {
+		if s.opts.Addr, s.port, err = freeAddr(); err != nil {
 			s.Stop()
 			return nil, err
 		}
@@ -282,9 +284,12 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop kills the process and removes the data directory if Start made it.
+// Stop kills the process, and removes the data directory and gives back the port that Start chose.
 func (s *Server) Stop() {
 	s.Kill9()
+	if s.port != nil {
+		_ = s.port.Close() // a port that is not given back is one of thousands
+	}
 	if s.tempDir != "" {
 		// What cannot be removed stays in the temporary directory, where the system clears it.
 		_ = os.RemoveAll(s.tempDir)
@@ -299,22 +304,26 @@ const (
 	portHigh = 32000
 )
 
-// freeAddr finds a free port by listening on it for a moment. It begins anywhere, so that tests that start servers at the
-// same moment, in one process or in several, are given different ones; a port that is taken in between makes the server's own
-// start fail with a clear message.
-func freeAddr() (string, error) {
+// freeAddr finds a free port and reserves it until taken is closed, so that of the tests that start servers at the same moment, or again
+// after a crash, in one process or in several, each has its own: whoever holds the UDP port of the same number, which no server uses,
+// has the TCP port. It begins anywhere, so that it need not try many.
+func freeAddr() (addr string, taken io.Closer, err error) {
 	span := portHigh - portLow
 	first := rand.IntN(span)
 	for i := range span {
-		addr := fmt.Sprintf("127.0.0.1:%d", portLow+(first+i)%span)
-		l, err := net.Listen("tcp", addr)
+		addr = fmt.Sprintf("127.0.0.1:%d", portLow+(first+i)%span)
+		reserved, err := net.ListenPacket("udp", addr)
 		if err != nil {
 			continue
 		}
-		if err := l.Close(); err != nil {
-			return "", fmt.Errorf("release port: %w", err)
+		l, err := net.Listen("tcp", addr)
+		if err == nil {
+			err = l.Close()
 		}
-		return addr, nil
+		if err == nil {
+			return addr, reserved, nil
+		}
+		_ = reserved.Close() // the next one will do
 	}
-	return "", fmt.Errorf("no free port between %d and %d", portLow, portHigh)
+	return "", nil, fmt.Errorf("no free port between %d and %d", portLow, portHigh)
 }
