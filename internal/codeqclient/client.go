@@ -132,11 +132,12 @@ func (q Queue) Delayed() string { return q.key("delayed") }
 // DLQ is the key of the set of dead tasks.
 func (q Queue) DLQ() string { return q.key("dlq") }
 
-// LostReply reports whether err means that a command was perhaps executed and its reply never came.
+// LostReply reports whether err means that a command was perhaps executed and its reply never came. A server that has started again and
+// is still loading its data counts as one that is not back yet.
 func LostReply(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed)
+		errors.Is(err, net.ErrClosed) || redis.IsLoadingError(err)
 }
 
 // again runs op until it succeeds, fails otherwise than by a lost reply, or Recover gives up. op must look at the
