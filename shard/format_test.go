@@ -32,6 +32,13 @@ func crashImages(fs *vfs.MemFS, do func(vfs.FS)) (images []*vfs.MemFS) {
 		}
 		return nil
 	})))
+	if testing.Short() { // a third of them, of either kind
+		third := images[:0]
+		for i := 0; i < len(images); i += 3 {
+			third = append(third, images[i])
+		}
+		images = third
+	}
 	return images
 }
 

@@ -16,6 +16,10 @@ import (
 // TestListWindows pops a list whose middle no window has, so that it is read from rows: those that are staged, those that are
 // being applied and those that have been, in any mixture. The model is the order in which the elements were pushed.
 func TestListWindows(t *testing.T) {
+	steps := 3000
+	if testing.Short() {
+		steps = 1000 // the list grows and shrinks once
+	}
 	for _, sizes := range [][2]int{{testStageBytes, 1 << 20}, {20 << 10, 1 << 20}, {200 << 10, 1 << 20}, {20 << 10, 1}} {
 		opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
 		opts.stageBytes, opts.CacheBytes = sizes[0], sizes[1]
@@ -27,7 +31,7 @@ func TestListWindows(t *testing.T) {
 		var want []string
 		filler := strings.Repeat("x", 400)
 		tx := st.NewTx()
-		for step := range 3000 {
+		for step := range steps {
 			tx.Begin(st.All())
 			applied := func() {}
 			if step%3 == 0 {
