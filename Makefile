@@ -16,11 +16,15 @@ GO ?= go
 FUZZTIME ?= 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# One way to compile for all targets but those of the race detector, so that nothing is compiled twice.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 .PHONY: build run test verify lint race race-tests race-server nightly e2e e2e-short clients node-clients python-clients \
 	ruby-clients bench generate fuzz clean redis node gcc
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+	$(GO) build -o bin/ ./cmd/...
 
 run: build
 	./bin/codeq-server
@@ -44,7 +48,7 @@ race: race-tests race-server
 
 # The packages by themselves. The black-box tests see only the server's binary and follow below.
 race-tests: gcc redis
-	CGO_ENABLED=1 TEST_REQUIRE_PEERS=1 $(GO) test -race -short -timeout 10m $$($(GO) list ./... | grep -v '^codeq/tests$$')
+	CGO_ENABLED=1 TEST_REQUIRE_PEERS=1 $(GO) test -race -short -timeout 15m $$($(GO) list ./... | grep -v '^codeq/tests$$')
 
 # The black-box tests in short forms against a server that was built with the race detector.
 race-server: gcc redis

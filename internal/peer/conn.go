@@ -14,7 +14,7 @@ import (
 
 // replyTimeout bounds every read and write of a Conn, so that a server that hangs fails a test instead of stopping
 // it. SetTimeout changes it.
-const replyTimeout = 30 * time.Second
+const replyTimeout = time.Minute
 
 // Conn is a raw RESP connection: it sends what it is told to, valid or not, and gives each reply as the bytes that
 // arrived. It is for one goroutine at a time.

@@ -38,7 +38,7 @@ const (
 	// startTimeout bounds the wait for a server's first PONG, loading of its data included.
 	startTimeout = 60 * time.Second
 	// exitTimeout bounds the wait for a killed process; only a stuck kernel exceeds it.
-	exitTimeout = 30 * time.Second
+	exitTimeout = time.Minute
 	// pollInterval is how often readiness is asked for.
 	pollInterval = 5 * time.Millisecond
 )
