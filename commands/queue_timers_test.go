@@ -15,7 +15,7 @@ import (
 // eventually sends the lines until the reply is as wanted: what timers do comes soon after the clock was moved.
 func (c *client) eventually(want string, lines ...string) {
 	c.s.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		got := c.send(lines...)
 		if got == want {

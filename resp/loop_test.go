@@ -293,7 +293,7 @@ func TestHalfClosedReader(t *testing.T) {
 		defer s.loop.mu.Unlock()
 		return s.loop.polling && s.loop.queue.Len() == 0 && s.loop.active == 0
 	}
-	for deadline := time.Now().Add(10 * time.Second); !rests(); runtime.Gosched() {
+	for deadline := time.Now().Add(time.Minute); !rests(); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatal("the loop is busy with a client that does not read")
 		}

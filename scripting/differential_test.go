@@ -60,7 +60,7 @@ func (c *redisClient) do(args ...string) string {
 	for _, a := range args {
 		buf = appendBulk(buf, a)
 	}
-	_ = c.conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := c.conn.Write(buf); err != nil {
 		c.t.Fatalf("redis-server, %q: %v", args, err)
 	}
