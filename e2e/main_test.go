@@ -14,8 +14,13 @@ var (
 	seedFlag    = flag.Uint64("seed", 1, "seed of the drivers' random choices")
 )
 
+// sideBySide is how many clients are tested at the same time unless -parallel tells: more than there are processors, since they wait for
+// what they start, for delays and for the end of leases most of their time.
+const sideBySide = 4
+
 func TestMain(m *testing.M) {
 	flag.Parse()
+	peer.SideBySide(sideBySide)
 	code := m.Run()
 	peer.RemoveBuild()
 	os.Exit(code)

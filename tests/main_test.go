@@ -33,17 +33,11 @@ var (
 
 // sideBySide is how many tests run at the same time unless -parallel tells: more than there are processors, since they wait for
 // replies, disks and delays of seconds most of their time.
-const sideBySide = "6"
+const sideBySide = 6
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	told := false
-	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
-	if !told {
-		if err := flag.Set("test.parallel", sideBySide); err != nil {
-			panic(err)
-		}
-	}
+	peer.SideBySide(sideBySide)
 	code := m.Run()
 	peer.RemoveBuild()
 	os.Exit(code)

@@ -2,7 +2,9 @@ package peer
 
 import (
 	"errors"
+	"flag"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -45,6 +47,19 @@ func ForTest(tb testing.TB, opts Options) *Server {
 		}
 	})
 	return s
+}
+
+// SideBySide has n parallel tests run at the same time, unless -parallel tells how many: it is as many as there are processors else, which
+// is too few for tests that wait. It is for TestMain, behind flag.Parse.
+func SideBySide(n int) {
+	told := false
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
+	if told {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err) // there is no such flag: this is no test
+	}
 }
 
 // Missing skips the test if err says that a program is missing and it is not required; it returns otherwise.
