@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,26 @@ func TestRedisLife(t *testing.T) {
 	}
 	if err := s.Term(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPortIsKept: the port of a server that is down stays its own until the server is stopped for good.
+func TestPortIsKept(t *testing.T) {
+	s := ForTest(t, Options{Kind: Redis})
+	s.Kill9()
+	reserve := func() error {
+		taken, err := net.ListenPacket("udp", s.Addr())
+		if err == nil {
+			err = taken.Close()
+		}
+		return err
+	}
+	if reserve() == nil {
+		t.Error("it can be given to another server")
+	}
+	s.Stop()
+	if err := reserve(); err != nil {
+		t.Errorf("it is not given back: %v", err)
 	}
 }
 
