@@ -129,4 +129,11 @@ func TestResultWaits(t *testing.T) {
 	s.untilBlocked(1)
 	c.want(":1", `hset codeq:results 2 {"taskId":"2"}`)
 	two.expect("*2 $6 taskId $1 2")
+
+	c.send("q.enqueue a p id 3")
+	three := dial()
+	three.send("q.result 3 block 0")
+	s.untilBlocked(1)
+	c.want(":1", "q.cancel 3")
+	three.expect("*8 $6 taskId $1 3 $6 status $6 FAILED $5 error $9 cancelled")
 }

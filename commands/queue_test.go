@@ -75,7 +75,7 @@ func TestLifeOfATask(t *testing.T) {
 		"resultKey 1 tenantId acme createdAt "+testNow+" updatedAt 2026-01-02T03:04:06Z priority :0"), "q.get 1")
 	c.want(":1", "q.cancel 2")
 	c.want(":0 :0", "q.cancel 2", "zcard codeq:q:mail:acme:delayed")
-	c.want(flat("id 2 command MAIL payload two priority :9 status FAILED lastKnownLocation NONE attempts :1 maxAttempts :2 error cancelled "+
+	c.want(flat("id 2 command MAIL payload two priority :9 status FAILED lastKnownLocation NONE attempts :1 maxAttempts :2 error cancelled resultKey 2 "+
 		"tenantId acme createdAt "+testNow+" updatedAt 2026-01-02T03:04:06Z"), "q.get 2")
 }
 

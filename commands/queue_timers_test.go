@@ -269,7 +269,7 @@ func TestCancelledTaskIsNobodys(t *testing.T) {
 		t.Errorf("the worker's name is not in %s", got)
 	}
 	c.want(":1", "q.cancel 1")
-	c.want(flat("id 1 command a payload p status FAILED lastKnownLocation NONE attempts :1 maxAttempts :5 error cancelled createdAt "+testNow+
+	c.want(flat("id 1 command a payload p status FAILED lastKnownLocation NONE attempts :1 maxAttempts :5 error cancelled resultKey 1 createdAt "+testNow+
 		" updatedAt 2026-01-02T03:04:06Z priority :0"), "q.get 1")
 	c.want("-NOTINPROGRESS the task 1 is FAILED, so there is no claim to it: claim it first", "q.submit w 1")
 }

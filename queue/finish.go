@@ -304,6 +304,7 @@ func (t *Tx) Result(id []byte) (*View, error) {
 const reasonCancelled = "cancelled"
 
 // Cancel ends a task that waits, be it ready, delayed or dead, and tells whether it has. One that is in progress is its worker's to end.
+// Its result says so, for somebody may wait for it.
 func (t *Tx) Cancel(id []byte) (bool, error) {
 	if err := t.mustLoad(id); err != nil {
 		return false, err
@@ -318,8 +319,12 @@ func (t *Tx) Cancel(id []byte) (bool, error) {
 	if found, err := t.takeOut(k.at); !found || err != nil {
 		return false, err
 	}
+	if err := t.putResult(statusFailed, Submission{Error: []byte(reasonCancelled)}); err != nil {
+		return false, err
+	}
 	k.become(statusFailed, atNowhere)
 	k.release()
 	k.setString(fieldError, []byte(reasonCancelled))
+	k.setString(fieldResultKey, id)
 	return true, t.change(t.policy(), true)
 }

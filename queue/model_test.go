@@ -403,7 +403,7 @@ func (m *machine) Cancel(t *rapid.T) {
 	})
 	if k.status == statusPending || k.at == atDLQ {
 		m.leave(k)
-		k.status, k.at, k.late, k.worker = statusFailed, atNowhere, false, ""
+		k.status, k.at, k.late, k.worker, k.result = statusFailed, atNowhere, false, "", true
 		m.keep(k, true)
 	}
 }
