@@ -47,8 +47,8 @@ const (
 // being applied. From then on only what the applying goroutine marks in its rows changes, and groups, under the shard's lock.
 type stage struct {
 	rows  []stagedRow
-	slots []uint32 // open addressing by hash: index of the row + 1, 0 is free
-	data  []byte   // keys and values
+	slots []stageSlot // open addressing by hash
+	data  []byte      // keys and values
 	// groups chains rows that are to be applied by the hashes of their groups, see groupOf: index of a row + 1, 0 for none.
 	groups [stageGroups]uint32
 	// urgent takes chains that somebody waits for while the stage is being applied.
@@ -63,9 +63,12 @@ type urgentGroup struct {
 	applied chan struct{}
 }
 
+// stageSlot is where a row is found. It has the row's hash, so that the rows of others are passed over without a look at them,
+// each of which would be a cache miss.
+type stageSlot struct{ hash, row uint32 } // row: index + 1; 0: the slot is free
+
 // stagedRow says where in data the row is.
 type stagedRow struct {
-	hash        uint64
 	key, keyLen uint32
 	val, valLen uint32
 	valRoom     uint32 // bytes that a new value may take in place of the old one
@@ -77,7 +80,7 @@ type stagedRow struct {
 	chained     bool // it is in the chain of its group
 }
 
-func newStage() *stage { return &stage{slots: make([]uint32, stageSlots)} }
+func newStage() *stage { return &stage{slots: make([]stageSlot, stageSlots)} }
 
 // reset empties the stage for its next use.
 func (g *stage) reset() {
@@ -101,14 +104,14 @@ func groupOf(key []byte) []byte {
 
 // put stages a row in the place of an older one of the same key; for marked see Shard.marked.
 func (g *stage) put(key, val []byte, deleted, marked bool) {
-	hash := xxhash.Sum64(key)
-	at := g.find(hash, key)
-	if g.slots[at] == 0 {
-		g.add(at, hash, key, marked && !deleted)
+	hash := rowHash(key)
+	slot := g.find(hash, key)
+	if slot.row == 0 {
+		slot.hash, slot.row = hash, g.add(key, marked && !deleted)
 	}
-	row := &g.rows[g.slots[at]-1]
+	row := &g.rows[slot.row-1]
 	if !row.chained { // its chain was applied
-		g.chain(g.slots[at])
+		g.chain(slot.row)
 	}
 	row.deleted, row.indexed, row.applied = deleted, marked && deleted, false
 	if uint32(len(val)) > row.valRoom {
@@ -118,12 +121,13 @@ func (g *stage) put(key, val []byte, deleted, marked bool) {
 	row.valLen = uint32(copy(g.data[row.val:], val))
 }
 
-// add makes a row without a value in a free slot.
-func (g *stage) add(at int, hash uint64, key []byte, isNew bool) {
-	g.rows = append(g.rows, stagedRow{hash: hash, isNew: isNew, key: uint32(len(g.data)), keyLen: uint32(len(key)), val: uint32(len(g.data) + len(key))})
+// add makes a row without a value and returns its index + 1.
+func (g *stage) add(key []byte, isNew bool) (n uint32) {
+	g.rows = append(g.rows, stagedRow{isNew: isNew, key: uint32(len(g.data)), keyLen: uint32(len(key)), val: uint32(len(g.data) + len(key))})
 	g.data = append(g.data, key...)
-	g.slots[at] = uint32(len(g.rows))
-	g.chain(g.slots[at])
+	n = uint32(len(g.rows))
+	g.chain(n)
+	return n
 }
 
 // chain puts a row, its index + 1, into the chain of its group.
@@ -143,19 +147,18 @@ func (g *stage) unchain(group int) {
 
 func chainOf(group []byte) int { return int(xxhash.Sum64(group) % stageGroups) }
 
-// find returns the slot of the key, or the free one where it belongs.
-func (g *stage) find(hash uint64, key []byte) int {
-	mask := len(g.slots) - 1
-	for at := int(hash) & mask; ; at = (at + 1) & mask {
-		n := g.slots[at]
-		if n == 0 {
-			return at
-		}
-		if row := &g.rows[n-1]; row.hash == hash && bytes.Equal(g.keyOf(row), key) {
-			return at
+// find returns the slot of the key, which has the hash, or the free one where it belongs.
+func (g *stage) find(hash uint32, key []byte) *stageSlot {
+	mask := uint32(len(g.slots) - 1)
+	for at := hash & mask; ; at = (at + 1) & mask {
+		slot := &g.slots[at]
+		if slot.row == 0 || slot.hash == hash && bytes.Equal(g.keyOf(&g.rows[slot.row-1]), key) {
+			return slot
 		}
 	}
 }
+
+func rowHash(key []byte) uint32 { return uint32(xxhash.Sum64(key)) }
 
 // makeRoom sees to it that half of the slots stay free with n rows more.
 func (g *stage) makeRoom(n int) {
@@ -166,14 +169,18 @@ func (g *stage) makeRoom(n int) {
 	for 2*(len(g.rows)+n) > size {
 		size *= 2
 	}
-	g.slots = make([]uint32, size)
-	for i := range g.rows {
-		at := int(g.rows[i].hash) & (size - 1)
-		for g.slots[at] != 0 {
+	slots := make([]stageSlot, size)
+	for _, slot := range g.slots {
+		if slot.row == 0 {
+			continue
+		}
+		at := int(slot.hash) & (size - 1)
+		for slots[at].row != 0 {
 			at = (at + 1) & (size - 1)
 		}
-		g.slots[at] = uint32(i + 1)
+		slots[at] = slot
 	}
+	g.slots = slots
 }
 
 func (g *stage) keyOf(row *stagedRow) []byte { return g.data[row.key : row.key+row.keyLen] }
@@ -184,11 +191,11 @@ func (g *stage) get(key []byte) (val []byte, deleted, ok bool) {
 	if g == nil || len(g.rows) == 0 {
 		return nil, false, false
 	}
-	n := g.slots[g.find(xxhash.Sum64(key), key)]
-	if n == 0 {
+	slot := g.find(rowHash(key), key)
+	if slot.row == 0 {
 		return nil, false, false
 	}
-	row := &g.rows[n-1]
+	row := &g.rows[slot.row-1]
 	return g.valOf(row), row.deleted, true
 }
 
