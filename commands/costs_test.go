@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"codeq/scripting"
+	"codeq/shard"
 )
 
 // What a command costs is the rows that it reads and writes. These tests run commands on collections of two sizes, and fail
@@ -259,11 +260,15 @@ func (s *testServer) costOf(steps []string, cached bool) int64 {
 
 // rows is how many rows the store has read and written.
 func (s *testServer) rows() int64 {
+	stats := s.storeStats()
+	return stats.RowsRead + stats.RowsWritten
+}
+
+func (s *testServer) storeStats() shard.Stats {
 	tx := s.store.NewTx()
 	tx.Begin(s.store.All())
 	defer tx.End()
-	stats := tx.Stats()
-	return stats.RowsRead + stats.RowsWritten
+	return tx.Stats()
 }
 
 func TestCostsDoNotGrow(t *testing.T) {
@@ -350,5 +355,38 @@ func TestClaimCostsDoNotGrow(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestClaimsReadTogether: the first claim of tasks that are not cached reads those of the next claims as well, so the others read
+// nothing, nor do the ends of the tasks.
+func TestClaimsReadTogether(t *testing.T) {
+	const tasks, together = 200, 64
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue mail payload")
+	c.want("+OK", "q.submit w "+c.claimed("q.claim w commands 1 mail")[0]) // so that there are results
+	c.send(fmt.Sprintf("q.menqueue mail %d%s", tasks, strings.Repeat(" payload", tasks)))
+	s.evict()
+	read := func() int64 {
+		before := s.storeStats().RowsRead
+		ids := c.claimed("q.claim w commands 1 mail")
+		if len(ids) != 1 {
+			t.Fatalf("a claim yields %v", ids)
+		}
+		c.want("+OK", "q.submit w "+ids[0])
+		return s.storeStats().RowsRead - before
+	}
+	// The list's window, the tasks with the ends of their retention, and some rows that stand between them.
+	if first := read(); first < 2*together || first > 6*together {
+		t.Errorf("the first claim reads %d rows", first)
+	}
+	for i := 1; i < together; i++ {
+		if n := read(); n > 0 {
+			t.Errorf("claim %d reads %d rows", i, n)
+		}
+	}
+	if n := read(); n == 0 {
+		t.Errorf("claim %d reads nothing, so more than %d tasks were read together", together, together)
 	}
 }

@@ -120,6 +120,9 @@ func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int,
 	}
 	for n < count {
 		id, ok, err := t.take(c, i, pending)
+		if err == nil && ok && c.Slots.IsAll() {
+			err = t.readAhead(id, pending)
+		}
 		if err != nil || !ok {
 			return n, err
 		}
@@ -132,6 +135,29 @@ func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int,
 		}
 	}
 	return n, nil
+}
+
+// aheadTasks is how many tasks are read together, of those that will be claimed next.
+const aheadTasks = 64
+
+// readAhead has the rows of a task that was taken from its pending list, unless they are at hand, read together with those of the tasks
+// that are next there.
+func (t *Tx) readAhead(id []byte, pending shard.List) error {
+	if known, err := t.tasks.Knows(id); known || err != nil {
+		return err
+	}
+	next, err := pending.Next(shard.Tail, aheadTasks-1)
+	if err != nil {
+		return err
+	}
+	ids := append(append(make([][]byte, 0, aheadTasks), id), next...)
+	if err := t.tasks.Fetch(ids); err != nil {
+		return err
+	}
+	if err := t.results.Fetch(ids); err != nil {
+		return err
+	}
+	return t.ttl.Fetch(ids)
 }
 
 // claimTask gives the worker the task that was taken from its pending list, unless the entry there was stale.

@@ -152,11 +152,24 @@ func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 		}
 	}
 	if p.delayed {
-		_, err := p.delays.Set(t.id, scoreOf(p.VisibleMs))
+		if _, err := p.delays.Set(t.id, scoreOf(p.VisibleMs)); err != nil {
+			return err
+		}
+		return t.uncache(t.id)
+	}
+	if err := p.pending.Push(shard.Head, t.id); err != nil {
 		return err
 	}
-	return p.pending.Push(shard.Head, t.id)
+	waiting, err := p.pending.LenAt(t.id)
+	if err == nil && waiting > cachedTasks {
+		err = t.uncache(t.id)
+	}
+	return err
 }
+
+// cachedTasks is how many of the tasks that wait in a pending list are kept in the cache when they are enqueued. Those behind them
+// would only drive others out: by the time they are claimed they are read together, see readAhead.
+const cachedTasks = 1024
 
 // scoreOf is a time as a score of a delayed set: in seconds, with the milliseconds as a fraction.
 func scoreOf(ms int64) float64 { return float64(ms) / 1000 }

@@ -46,12 +46,27 @@ func (t *Tx) Heartbeat(worker, id []byte, leaseMs int64) (untilMs int64, err err
 	return untilMs, t.change(policy, false)
 }
 
-// change saves the task as it is patched, and keeps it for the retention of its queue.
-func (t *Tx) change(policy *Policy, exactly bool) error {
+// change saves the task as it is patched, and keeps it for the retention of its queue; exactly for that if it has ended.
+func (t *Tx) change(policy *Policy, ended bool) error {
 	if _, err := t.save(); err != nil {
 		return err
 	}
-	return t.keep(t.task.id, policy, exactly)
+	if err := t.keep(t.task.id, policy, ended); err != nil || !ended {
+		return err
+	}
+	return t.uncache(t.task.id)
+}
+
+// uncache has the cache forget a task that nobody is expected to ask for soon, and its result. Whoever asks for it in a moment all
+// the same finds it among the rows that are staged.
+func (t *Tx) uncache(id []byte) error {
+	if err := t.tasks.Uncache(id); err != nil {
+		return err
+	}
+	if err := t.results.Uncache(id); err != nil {
+		return err
+	}
+	return t.ttl.Uncache(id)
 }
 
 // Submission is how a worker has ended a task: with a result, which is JSON, or with an error, or with neither.

@@ -7,6 +7,7 @@ package shard
 type elements[V any] struct {
 	rows   map[string]element[V]
 	killed []string // names of entries that the transaction has deleted; some may live again
+	idle   []string // names of entries that are to be forgotten with the commit, see uncache
 	dead   int      // entries that are dead
 	bytes  int      // estimate of the resident bytes, without names
 	names  *nameSet // of all elements, cached or not; nil if they are not known
@@ -42,6 +43,12 @@ func (e *elements[V]) removed(name []byte) {
 	if e.names != nil {
 		e.names.remove(name)
 	}
+}
+
+// has tells whether there is an entry, dead or alive.
+func (e *elements[V]) has(name []byte) bool {
+	_, ok := e.rows[string(name)]
+	return ok
 }
 
 // live counts the entries that exist.
@@ -92,9 +99,31 @@ func (e *elements[V]) settle() {
 	e.killed = e.killed[:0]
 }
 
+// uncache has the entry forgotten with the commit. Until then it is as the transaction has made it.
+func (e *elements[V]) uncache(name []byte) { e.idle = append(e.idle, string(name)) }
+
+// settleIdle forgets after a commit what is to be forgotten; size is the resident size of a value.
+func (e *elements[V]) settleIdle(size func(V) int) {
+	for _, name := range e.idle {
+		el, ok := e.rows[name]
+		if !ok {
+			continue
+		}
+		delete(e.rows, name)
+		e.bytes -= len(name) + elementOverhead
+		if el.dead {
+			e.dead--
+		} else {
+			e.bytes -= size(el.val)
+		}
+	}
+	clear(e.idle)
+	e.idle = e.idle[:0]
+}
+
 // absent notes that there is no such element.
 func (e *elements[V]) absent(name []byte) {
-	if _, ok := e.rows[string(name)]; ok {
+	if e.has(name) {
 		return
 	}
 	e.rows[string(name)] = element[V]{dead: true}

@@ -14,9 +14,14 @@ type hashBody struct{ elements[[]byte] }
 
 func newHashBody() *hashBody { return &hashBody{newElements[[]byte]()} }
 
-func (b *hashBody) shrink(o *object) {
-	b.halve(o, func(v []byte) int { return len(v) })
+func valueSize(v []byte) int { return len(v) }
+
+func (b *hashBody) settle() {
+	b.elements.settle()
+	b.settleIdle(valueSize)
 }
+
+func (b *hashBody) shrink(o *object) { b.halve(o, valueSize) }
 
 // field reads one field through the cache.
 func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) {
@@ -90,6 +95,15 @@ func (h Hash) NoteAbsent(field []byte) error {
 	_, o, err := h.home(field)
 	if err == nil && o.hash != nil {
 		o.hash.absent(field)
+	}
+	return err
+}
+
+// Uncache has the cache forget a field with the commit, which the transaction has set and nobody is expected to ask for soon.
+func (h Hash) Uncache(field []byte) error {
+	_, o, err := h.home(field)
+	if err == nil && o.hash != nil {
+		o.hash.uncache(field)
 	}
 	return err
 }

@@ -214,6 +214,40 @@ func (l List) Pop(end End) (val []byte, ok bool, err error) {
 	return it.val, true, nil
 }
 
+// LenAt counts the elements on the shard of one of them.
+func (l List) LenAt(element []byte) (int64, error) {
+	_, o, err := l.home(element)
+	if err != nil {
+		return 0, err
+	}
+	return o.count, nil
+}
+
+// Next lists up to n elements that will be popped next at the end, as far as they are cached. They may not be changed. Of a partitioned
+// list it lists none, unless the transaction is narrowed to a shard.
+func (l List) Next(end End, n int) (vals [][]byte, err error) {
+	if first, last := l.db.span(); l.partitioned && first == last {
+		if l, err = l.fragment(first); err != nil {
+			return nil, err
+		}
+	}
+	if l.partitioned || l.o.list == nil {
+		return nil, nil
+	}
+	near, far := &l.o.list.front, &l.o.list.back
+	if end == Tail {
+		near, far = far, near
+	}
+	add := func(it listItem) bool {
+		vals = append(vals, it.val)
+		return len(vals) < n
+	}
+	if walkWindow(near, end, add) && l.o.list.complete(l.o) {
+		walkWindow(far, end, add)
+	}
+	return vals, nil
+}
+
 // window returns the window that holds the element at the end, filled if it has to be.
 func (s *Shard) window(o *object, end End) (*listWindow, error) {
 	b := o.list

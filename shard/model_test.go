@@ -114,6 +114,13 @@ func drawMember(t *rapid.T) string {
 	return fmt.Sprint(rapid.IntRange(0, 60).Draw(t, "member"))
 }
 
+func drawMembers(t *rapid.T) (members [][]byte) {
+	for range rapid.IntRange(1, 12).Draw(t, "members") {
+		members = append(members, []byte(drawMember(t)))
+	}
+	return members
+}
+
 // value returns the model's value of the kind at the key, or false where the store has to say ErrWrongType.
 func (m *storeMachine) value(t *rapid.T, db int, key string, kind Kind, err error) (*modelValue, bool) {
 	v := m.next[db][key]
@@ -292,12 +299,16 @@ func (m *storeMachine) stepHash(t *rapid.T, d DB, db int, key string) {
 		got, found, err := h.Get([]byte(field))
 		ok(t, err)
 		equal(t, "get", []any{string(got), found}, []any{old, had})
-		if rapid.IntRange(0, 2).Draw(t, "hash op") == 0 {
+		switch rapid.IntRange(0, 4).Draw(t, "hash op") {
+		case 0, 1:
 			done, err := h.Delete([]byte(field))
 			ok(t, err)
 			equal(t, "delete", done, had)
 			delete(v.hash, field)
 			v.settle()
+			continue
+		case 2:
+			ok(t, h.Fetch(drawMembers(t)))
 			continue
 		}
 		val := drawMember(t)
@@ -305,6 +316,9 @@ func (m *storeMachine) stepHash(t *rapid.T, d DB, db int, key string) {
 		ok(t, err)
 		equal(t, "created", created, !had)
 		v.hash[field] = val
+		if rapid.Bool().Draw(t, "uncache") {
+			ok(t, h.Uncache([]byte(field)))
+		}
 	}
 	m.checkHash(t, h, v)
 }
@@ -417,6 +431,8 @@ func (m *storeMachine) stepZSet(t *rapid.T, d DB, db int, key string) {
 			}
 		case 3:
 			m.stepRemoveRange(t, z, v)
+		case 7, 8:
+			ok(t, z.Fetch(drawMembers(t)))
 		default:
 			score := float64(rapid.IntRange(-10, 10).Draw(t, "score")) / 2
 			if key == "c" { // as for ranges of names
@@ -426,6 +442,9 @@ func (m *storeMachine) stepZSet(t *rapid.T, d DB, db int, key string) {
 			ok(t, err)
 			equal(t, "added", added, !had)
 			v.zset[member] = score
+			if rapid.Bool().Draw(t, "uncache") {
+				ok(t, z.Uncache([]byte(member)))
+			}
 		}
 	}
 	m.checkZSet(t, z, v)

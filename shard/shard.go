@@ -535,6 +535,10 @@ func (s *Shard) apply(pos uint64) error {
 		if o.track != nil {
 			s.settleAgenda(o)
 		}
+		if o.kind == KindNone && o.track != nil && o.track.Lease {
+			s.cache.drop(o) // its task is done with
+			continue
+		}
 		s.cache.charge(o)
 	}
 	s.settleTimes()

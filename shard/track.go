@@ -427,6 +427,9 @@ func (s *Shard) settleTimes() {
 func (s *Shard) settleAgenda(o *object) {
 	switch {
 	case o.track.Agenda && o.kind == KindZSet:
+		if o.zset.low.tree != nil && o.zset.low.tree.Len() > agendaSize {
+			o.zset.cutLow()
+		}
 		first, err := s.endOf(o, false)
 		if err != nil {
 			s.schedule(o.db.n, o.key, 0) // whoever does it meets the error

@@ -46,8 +46,11 @@ func newZSetBody() *zsetBody { return &zsetBody{elements: newElements[float64]()
 
 func (b *zsetBody) footprint() int { return b.elements.footprint() + b.low.bytes + b.high.bytes }
 
+func scoreBytes(float64) int { return scoreSize }
+
 func (b *zsetBody) settle() {
 	b.elements.settle()
+	b.settleIdle(scoreBytes)
 	b.gone = nil
 }
 
@@ -88,6 +91,13 @@ func (s *Shard) score(o *object, member []byte) (score float64, ok bool, err err
 	if err != nil || !ok {
 		return 0, false, err
 	}
+	score, ok, err = s.learnScore(o, member, raw)
+	s.cache.charge(o)
+	return score, ok, err
+}
+
+// learnScore caches the score of a member, of which the value of its row is given, unless the transaction has cut it out.
+func (s *Shard) learnScore(o *object, member, raw []byte) (score float64, ok bool, err error) {
 	if len(raw) != scoreSize {
 		return 0, false, s.readError(errCorruptRow)
 	}
@@ -96,7 +106,6 @@ func (s *Shard) score(o *object, member []byte) (score float64, ok bool, err err
 		return 0, false, nil
 	}
 	o.zset.put(member, score, scoreSize, scoreSize)
-	s.cache.charge(o)
 	return score, true, nil
 }
 
@@ -134,6 +143,15 @@ func (z ZSet) SetNew(member []byte, score float64) error {
 	s, o, err := z.writable(member)
 	if err == nil {
 		s.setScore(o, member, score+0, false)
+	}
+	return err
+}
+
+// Uncache has the cache forget a member with the commit, which the transaction has set and nobody is expected to ask for soon.
+func (z ZSet) Uncache(member []byte) error {
+	_, o, err := z.home(member)
+	if err == nil && o.zset != nil {
+		o.zset.uncache(member)
 	}
 	return err
 }

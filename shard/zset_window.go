@@ -26,6 +26,8 @@ const (
 	scoredSize   = 64  // resident bytes of an entry besides its member, about
 	windowSize   = 256 // entries that a window is filled with
 	maxMarkBytes = 8 + 64
+	// agendaSize is the entries from which on the window of an agenda is cut to the first ones, which alone are asked for.
+	agendaSize = 16 * windowSize
 )
 
 func newScoreTree() *btree.BTreeG[scored] {
@@ -149,15 +151,19 @@ func (b *zsetBody) remove(e scored) {
 
 // shrink drops half of the scores, the high window, and the upper part of the low one, or all of it if it is short.
 func (b *zsetBody) shrink(o *object) {
-	b.halve(o, func(float64) int { return scoreSize })
+	b.halve(o, scoreBytes)
 	b.high = scoreWindow{mark: b.highMark()}
-	if b.low.tree == nil {
-		return
-	}
-	if b.low.tree.Len() <= windowSize {
+	switch {
+	case b.low.tree == nil:
+	case b.low.tree.Len() <= windowSize:
 		b.low = scoreWindow{mark: b.lowMark()}
-		return
+	default:
+		b.cutLow()
 	}
+}
+
+// cutLow drops all of the low window but the lowest entries.
+func (b *zsetBody) cutLow() {
 	short := scoreWindow{tree: newScoreTree()}
 	b.low.tree.Scan(func(e scored) bool {
 		short.load(e)

@@ -1,0 +1,117 @@
+package shard
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+)
+
+// Elements that will be asked for one after the other are read together: one iterator over their rows, in order, costs a fraction of a
+// look into the store for each, above all where many of them are neighbours, or are not there.
+
+const (
+	// fetchLeast is how many elements are worth an iterator.
+	fetchLeast = 4
+	// fetchBytes is how many bytes of values are read together: the shard is locked meanwhile.
+	fetchBytes = 256 << 10
+)
+
+// Knows tells whether the cache answers for the field.
+func (h Hash) Knows(field []byte) (bool, error) { return h.knows(field) }
+
+// Fetch has the cache answer for the fields, those of them that are on the shard of the first, unless they are very large together.
+func (h Hash) Fetch(fields [][]byte) error { return h.fetch(fields) }
+
+// Fetch has the cache answer for the members, those of them that are on the shard of the first.
+func (z ZSet) Fetch(members [][]byte) error { return z.fetch(members) }
+
+func (h *handle) knows(element []byte) (bool, error) {
+	_, o, err := h.home(element)
+	return err == nil && o.knows(element), err
+}
+
+func (h *handle) fetch(elements [][]byte) error {
+	if len(elements) < fetchLeast {
+		return nil
+	}
+	s, o, err := h.home(elements[0])
+	if err != nil {
+		return err
+	}
+	var rows []fetched
+	for _, element := range elements {
+		if h.partitioned && h.db.tx.homeOf(element) != s.ordinal || o.knows(element) {
+			continue
+		}
+		key := s.appendField(nil, o, element)
+		val, deleted, staged := s.row(key)
+		if !staged { // then it is in the store, or nowhere
+			rows = append(rows, fetched{key, element})
+			continue
+		}
+		s.stats.RowsRead++
+		if err := s.learn(o, element, val, !deleted); err != nil {
+			return err
+		}
+	}
+	if len(rows) > 0 {
+		slices.SortFunc(rows, func(a, b fetched) int { return bytes.Compare(a.key, b.key) })
+		err = s.fetch(o, rows)
+	}
+	s.cache.charge(o)
+	return err
+}
+
+// fetched is an element that is to be read, and the key of its row.
+type fetched struct{ key, element []byte }
+
+// fetch reads the rows, which are in order, into the cache, as far as they are not too much at once.
+func (s *Shard) fetch(o *object, rows []fetched) error {
+	it, err := s.iterateApplied(s.db, rows[0].key, append(bytes.Clone(rows[len(rows)-1].key), 0))
+	if err != nil {
+		return err
+	}
+	more, bytesRead := it.First(), 0
+	for _, row := range rows {
+		if more && bytes.Compare(it.Key(), row.key) < 0 {
+			more = it.SeekGE(row.key)
+		}
+		var val []byte
+		found := more && bytes.Equal(it.Key(), row.key)
+		if found {
+			val = it.Value()
+			bytesRead += len(val)
+		}
+		if err = s.learn(o, row.element, val, found); err != nil || bytesRead > fetchBytes {
+			break
+		}
+	}
+	return errors.Join(err, s.finish(it))
+}
+
+// knows tells whether the cache answers for an element of a hash or sorted set.
+func (o *object) knows(element []byte) bool {
+	switch {
+	case o.hash != nil:
+		return o.hash.has(element) || o.hash.lacks(o, element)
+	case o.zset != nil:
+		return o.zset.has(element) || o.zset.lacks(o, element)
+	}
+	return true // there is no such collection
+}
+
+// learn caches what was found of an element of a hash or sorted set: the value of its row, or that there is none.
+func (s *Shard) learn(o *object, element, val []byte, found bool) error {
+	switch {
+	case o.hash != nil && found:
+		o.hash.put(element, append(make([]byte, 0, len(val)), val...), len(val), 0)
+	case o.hash != nil:
+		o.hash.absent(element)
+	case found:
+		_, _, err := s.learnScore(o, element, val)
+		return err
+	default:
+		o.zset.absent(element)
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"codeq/internal/clock"
+)
+
+// onHashAndZSet opens a store of one shard, and calls fn with two collections and the shard in a transaction, which it commits.
+func onHashAndZSet(t *testing.T, st *Store, fn func(h Hash, z ZSet, s *Shard) error) {
+	t.Helper()
+	tx := st.NewTx()
+	tx.Begin(st.All())
+	defer tx.End()
+	h, err := tx.DB(0).Hash([]byte("hash"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := tx.DB(0).ZSet([]byte("zset"))
+	if err == nil {
+		err = fn(h, z, st.shards[0])
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openFilled is a store with a hash and a sorted set of the first n elements.
+func openFilled(t *testing.T, n int) *Store {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.CacheBytes = 8 << 20
+	st := openTest(t, opts)
+	onHashAndZSet(t, st, func(h Hash, z ZSet, _ *Shard) error {
+		for i := range n {
+			if err := h.SetNew(numbered(i), numbered(i)); err != nil {
+				return err
+			}
+			if err := z.SetNew(numbered(i), float64(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return st
+}
+
+func numbered(i int) []byte { return fmt.Appendf(nil, "e%04d", i) }
+
+// readElement reads an element from both collections, which have the first n.
+func readElement(t *testing.T, h Hash, z ZSet, i, n int) {
+	t.Helper()
+	val, there, err := h.Get(numbered(i))
+	if err != nil || there != (i < n) || there && string(val) != string(numbered(i)) {
+		t.Errorf("field %d: %q, %v, %v", i, val, there, err)
+	}
+	score, there, err := z.Score(numbered(i))
+	if err != nil || there != (i < n) || there && score != float64(i) {
+		t.Errorf("member %d: %v, %v, %v", i, score, there, err)
+	}
+}
+
+// TestFetchReadsTogether: elements that are fetched cost a row each, those that are not there none, and are then at hand.
+func TestFetchReadsTogether(t *testing.T) {
+	const n, from, to = 400, 350, 450
+	st := openFilled(t, n)
+	defer closeTest(t, st)
+	var elements [][]byte
+	for i := from; i < to; i++ {
+		elements = append(elements, numbered(i))
+	}
+	onHashAndZSet(t, st, func(_ Hash, _ ZSet, s *Shard) error {
+		s.cache.dropAll()
+		return s.unstage()
+	})
+	onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
+		before := s.stats.RowsRead
+		if err := h.Fetch(elements); err != nil {
+			return err
+		}
+		if err := z.Fetch(elements); err != nil {
+			return err
+		}
+		// Between two rows that are fetched others stand, of which a seek meets one at most.
+		if read := s.stats.RowsRead - before; read < 2*(n-from) || read > 3*2*(n-from) {
+			t.Errorf("%d rows were read of 2 × %d that are there", read, n-from)
+		}
+		before = s.stats.RowsRead
+		for i := from; i < to; i++ {
+			readElement(t, h, z, i, n)
+		}
+		if read := s.stats.RowsRead - before; read > 0 {
+			t.Errorf("%d rows are read of what was fetched", read)
+		}
+		known, err := h.Knows(numbered(0))
+		if known {
+			t.Error("what was not fetched is known")
+		}
+		return err
+	})
+}
+
+// TestFetchSeesTransaction: fetching brings back nothing that the transaction has deleted, and nothing older than what it has set,
+// whether the rows are staged or not.
+func TestFetchSeesTransaction(t *testing.T) {
+	for _, staged := range []bool{false, true} {
+		const n = 8
+		st := openFilled(t, n)
+		var elements [][]byte
+		for i := range n {
+			elements = append(elements, numbered(i))
+		}
+		onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
+			if err := s.unstage(); err != nil || !staged {
+				return err
+			}
+			for i := range n {
+				if _, err := h.Set(numbered(i), []byte("staged")); err != nil {
+					return err
+				}
+				if _, err := z.Set(numbered(i), float64(n+i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		onHashAndZSet(t, st, func(_ Hash, _ ZSet, s *Shard) error {
+			s.cache.dropAll()
+			return nil
+		})
+		want := fmt.Sprint("e0002 ", 2)
+		if staged {
+			want = fmt.Sprint("staged ", n+2)
+		}
+		onHashAndZSet(t, st, func(h Hash, z ZSet, _ *Shard) error {
+			_, err := h.Set(numbered(0), []byte("changed"))
+			if err == nil {
+				_, err = z.Set(numbered(0), -1)
+			}
+			if err == nil {
+				_, err = h.Delete(numbered(1))
+			}
+			if err == nil {
+				_, err = z.RemoveByRank(0, 1) // with the member 1
+			}
+			if err == nil {
+				err = h.Fetch(elements)
+			}
+			if err == nil {
+				err = z.Fetch(elements)
+			}
+			if err != nil {
+				return err
+			}
+			got := ""
+			for _, i := range []int{0, 1, 2} {
+				val, _, err := h.Get(numbered(i))
+				if err != nil {
+					return err
+				}
+				score, _, err := z.Score(numbered(i))
+				if err != nil {
+					return err
+				}
+				got += fmt.Sprintf("%s %v, ", val, score)
+			}
+			if full := "changed 0,  0, " + want + ", "; got != full {
+				t.Errorf("staged %v: %s, want %s", staged, got, full)
+			}
+			return nil
+		})
+		closeTest(t, st)
+	}
+}
+
+// TestFetchIsBounded: of elements that are too large to be read at once the first are.
+func TestFetchIsBounded(t *testing.T) {
+	const n = 16
+	st := openFilled(t, 0)
+	defer closeTest(t, st)
+	large := make([]byte, fetchBytes/4)
+	var elements [][]byte
+	onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
+		for i := range n {
+			elements = append(elements, numbered(i))
+			if err := h.SetNew(numbered(i), large); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	onHashAndZSet(t, st, func(_ Hash, _ ZSet, s *Shard) error {
+		s.cache.dropAll()
+		return s.unstage()
+	})
+	onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
+		if err := h.Fetch(elements); err != nil {
+			return err
+		}
+		known := 0
+		for _, element := range elements {
+			is, err := h.Knows(element)
+			if err != nil {
+				return err
+			}
+			if is {
+				known++
+			}
+		}
+		if known != 5 {
+			t.Errorf("%d of %d are read, want those that take %d bytes and one", known, n, fetchBytes)
+		}
+		return nil
+	})
+}
+
+// TestUncache: what is uncached is at hand until the commit, and is then read again.
+func TestUncache(t *testing.T) {
+	const n = 8
+	st := openFilled(t, n)
+	defer closeTest(t, st)
+	rowsRead := func(h Hash, z ZSet, s *Shard) int64 {
+		before := s.stats.RowsRead
+		readElement(t, h, z, 3, n)
+		return s.stats.RowsRead - before
+	}
+	onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
+		_, err := h.Set(numbered(3), numbered(3))
+		if err == nil {
+			_, err = z.Set(numbered(3), 4)
+		}
+		if err == nil {
+			_, err = z.Set(numbered(3), 3)
+		}
+		if err == nil {
+			err = h.Uncache(numbered(3))
+		}
+		if err == nil {
+			err = z.Uncache(numbered(3))
+		}
+		if read := rowsRead(h, z, s); read != 0 {
+			t.Errorf("%d rows read before the commit", read)
+		}
+		return err
+	})
+	onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
+		if read := rowsRead(h, z, s); read != 2 {
+			t.Errorf("%d rows read after the commit", read)
+		}
+		if read := rowsRead(h, z, s); read != 0 {
+			t.Errorf("%d rows read again", read)
+		}
+		return nil
+	})
+}
+
+// TestAgendaKeepsFirst: of a long agenda the cache keeps the first members in order, and those behind them are found all the same.
+func TestAgendaKeepsFirst(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.Tracker, opts.CacheBytes = agendaTracker{}, 8<<20
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	const n = agendaSize + windowSize
+	onHashAndZSet(t, st, func(_ Hash, z ZSet, _ *Shard) error {
+		for i := range n {
+			if err := z.SetNew(numbered(i), 1e12+float64(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	onHashAndZSet(t, st, func(_ Hash, z ZSet, s *Shard) error {
+		if kept := z.o.zset.low.tree.Len(); kept != windowSize {
+			t.Errorf("%d members are kept in order", kept)
+		}
+		seen := 0
+		err := z.RangeByScore(ScoreRange{Min: 0, Max: 2e12}, false, func(member []byte, _ float64) bool {
+			if string(member) != string(numbered(seen)) {
+				t.Errorf("member %d is %s", seen, member)
+			}
+			seen++
+			return true
+		})
+		if seen != n {
+			t.Errorf("%d members seen", seen)
+		}
+		return err
+	})
+}
+
+// agendaTracker takes every sorted set for an agenda.
+type agendaTracker struct{ noTracker }
+
+func (agendaTracker) Track([]byte) *Tracking { return &Tracking{Agenda: true} }
