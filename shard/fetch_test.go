@@ -1,10 +1,12 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"pgregory.net/rapid"
 
 	"codeq/internal/clock"
 )
@@ -293,7 +295,89 @@ func TestAgendaKeepsFirst(t *testing.T) {
 	})
 }
 
+// drawMembers draws elements of the model that are fetched together.
+func drawMembers(t *rapid.T) (members [][]byte) {
+	for range rapid.IntRange(1, 12).Draw(t, "members") {
+		members = append(members, []byte(drawMember(t)))
+	}
+	return members
+}
+
 // agendaTracker takes every sorted set for an agenda.
 type agendaTracker struct{ noTracker }
 
 func (agendaTracker) Track([]byte) *Tracking { return &Tracking{Agenda: true} }
+
+// TestFetchKeepsToShard: of a partitioned collection the elements that are on the shard of the first are fetched, and the fragment there is
+// not asked for others.
+func TestFetchKeepsToShard(t *testing.T) {
+	st := openTest(t, testOptions(vfs.NewMem(), 4, clock.NewManual(testStart)))
+	defer closeTest(t, st)
+	tx := st.NewTx()
+	tx.Begin(st.All())
+	defer tx.End()
+	h, err := tx.DB(0).Hash([]byte("part:h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 32
+	var elements [][]byte
+	for i := range n {
+		elements = append(elements, numbered(i))
+		if err := h.SetNew(numbered(i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range st.shards {
+		s.cache.dropAll()
+	}
+	if err := h.Fetch(elements); err != nil {
+		t.Fatal(err)
+	}
+	for _, element := range elements {
+		known, err := h.Knows(element)
+		if err != nil || known != (tx.homeOf(element) == tx.homeOf(elements[0])) {
+			t.Errorf("%s is known: %v, %v", element, known, err)
+		}
+	}
+	if _, o, err := h.home(elements[0]); err != nil || o.hash.dead > 0 {
+		t.Errorf("%d elements of other shards were looked for, %v", o.hash.dead, err)
+	}
+}
+
+// leaseTracker takes every key for a lease.
+type leaseTracker struct{ noTracker }
+
+func (leaseTracker) Track([]byte) *Tracking { return &Tracking{Lease: true} }
+
+// TestLeaseLeavesNoObject: of a lease that has ended the cache keeps nothing.
+func TestLeaseLeavesNoObject(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.Tracker = leaseTracker{}
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	tx := st.NewTx()
+	tx.Begin(st.All())
+	defer tx.End()
+	d := tx.DB(0)
+	if err := errors.Join(d.Set([]byte("lease"), []byte("w"), d.Now()+1000), tx.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	cached := st.shards[0].cache.dbs[0]
+	if len(cached.objects) != 1 {
+		t.Errorf("%d objects while the lease lasts", len(cached.objects))
+	}
+	_, err := d.Delete([]byte("lease"))
+	if err := errors.Join(err, tx.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	if len(cached.objects) != 0 || cached.bytes != 0 {
+		t.Errorf("%d objects of %d bytes when it has ended", len(cached.objects), cached.bytes)
+	}
+	if exists, err := d.Exists([]byte("lease")); exists || err != nil {
+		t.Errorf("it exists: %v, %v", exists, err)
+	}
+}

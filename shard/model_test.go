@@ -114,13 +114,6 @@ func drawMember(t *rapid.T) string {
 	return fmt.Sprint(rapid.IntRange(0, 60).Draw(t, "member"))
 }
 
-func drawMembers(t *rapid.T) (members [][]byte) {
-	for range rapid.IntRange(1, 12).Draw(t, "members") {
-		members = append(members, []byte(drawMember(t)))
-	}
-	return members
-}
-
 // value returns the model's value of the kind at the key, or false where the store has to say ErrWrongType.
 func (m *storeMachine) value(t *rapid.T, db int, key string, kind Kind, err error) (*modelValue, bool) {
 	v := m.next[db][key]
