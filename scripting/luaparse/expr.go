@@ -49,6 +49,8 @@ const unaryPriority = 8
 func (p *parser) subexpr(limit int) ast.Expr {
 	p.enter()
 	defer p.leave()
+	defer p.beside(p.height)
+	p.height = 0
 	e := p.unary()
 	for {
 		op := p.lx.tok.kind
@@ -57,7 +59,9 @@ func (p *parser) subexpr(limit int) ast.Expr {
 			return e
 		}
 		p.lx.next()
-		e = p.binary(op, e, p.subexpr(right))
+		rhs := p.subexpr(right)
+		p.above()
+		e = p.binary(op, e, rhs)
 	}
 }
 
@@ -129,7 +133,11 @@ func (p *parser) arithmetic(op tokenKind, lhs, rhs ast.Expr) ast.Expr {
 		p.needs[call] = need
 		return call
 	}
-	e := &ast.ArithmeticOpExpr{Operator: op.String(), Lhs: single(lhs), Rhs: single(rhs)}
+	left := single(lhs)
+	if p.height%maxFold == 0 {
+		left = parenthesized(left)
+	}
+	e := &ast.ArithmeticOpExpr{Operator: op.String(), Lhs: left, Rhs: single(rhs)}
 	e.SetLine(p.lx.lastLine)
 	p.needs[e] = max(p.need(lhs), 1+p.need(rhs))
 	return e
@@ -138,6 +146,10 @@ func (p *parser) arithmetic(op tokenKind, lhs, rhs ast.Expr) ast.Expr {
 // maxNeed bounds the registers that an expression of operators takes, since a call needs more of them than the virtual machine's
 // own operator. What would need more is left to that.
 const maxNeed = 100
+
+// maxFold bounds the operators that follow each other without anything between. gopher-lua's compiler looks for constants below each operator
+// again, down to what is no operator, so that a long chain would take the square of its length.
+const maxFold = 16
 
 // need is how many registers an expression of operators takes; anything else counts as one.
 func (p *parser) need(e ast.Expr) int { return max(1, p.needs[e]) }
@@ -251,11 +263,11 @@ func (p *parser) simple() ast.Expr {
 	return e
 }
 
-// parenthesized keeps a concatenation in parentheses from being merged into the chain around it.
-func parenthesized(call *ast.FuncCallExpr) ast.Expr {
-	e := &ast.LogicalOpExpr{Operator: "or", Lhs: &ast.FalseExpr{}, Rhs: call}
-	e.SetLine(call.Line())
-	e.Lhs.SetLine(call.Line())
+// parenthesized keeps an expression from being merged into the chain around it.
+func parenthesized(inner ast.Expr) ast.Expr {
+	e := &ast.LogicalOpExpr{Operator: "or", Lhs: &ast.FalseExpr{}, Rhs: inner}
+	e.SetLine(inner.Line())
+	e.Lhs.SetLine(inner.Line())
 	return e
 }
 
@@ -346,6 +358,7 @@ func (p *parser) primary() primaryExpr {
 		default:
 			return e
 		}
+		p.above()
 	}
 }
 

@@ -69,6 +69,38 @@ func TestHelpers(t *testing.T) {
 	}
 }
 
+// TestChains compiles the longest chains that may be, and is refused those that are longer, however they are put together.
+func TestChains(t *testing.T) {
+	repeat := strings.Repeat
+	for _, chain := range [][3]string{
+		{"return 1", "<2", ""}, {"return a", " and a", ""}, {"return a", " or a", ""}, {"return a", " + b", ""}, {"return a", " * b - 1", ""},
+		{"return a", "()", ""}, {"return a", ".a", ""}, {"return a", "[1]", ""}, {"return a", ":a()", ""}, {"return a", "'x'", ""}, {"return a", "{}", ""},
+		{"if a then ", "elseif a then ", "end"}, {"function a", ".a", "() end"}, {"a", ".a", " = 1"},
+	} {
+		chunk, err := Main(chain[0]+repeat(chain[1], maxHeight/2)+chain[2], "c")
+		if err != nil {
+			t.Errorf("%s: %v", chain[1], err)
+		} else if _, err := lua.Compile(chunk.Stmts, "c"); err != nil {
+			t.Errorf("%s: %v", chain[1], err)
+		}
+		for _, src := range []string{
+			chain[0] + repeat(chain[1], maxHeight+1) + chain[2],
+			"return a" + repeat(".a", maxHeight) + "(function() " + chain[0] + chain[1] + chain[2] + " end)",
+			"return (function() " + chain[0] + repeat(chain[1], maxHeight/2) + chain[2] + " end)" + repeat(" + a", maxHeight/2+1),
+		} {
+			if _, err := Main(src, "c"); err == nil || !strings.Contains(err.Error(), "too many syntax levels") {
+				t.Errorf("too much of %s: %v", chain[1], err)
+			}
+		}
+	}
+	// What stands side by side does not add up.
+	for _, src := range []string{repeat("a.b() ", 2*maxHeight), "return {" + repeat("a.b + 1,", 2*maxHeight) + "}", repeat("if a.b then else end ", 2*maxHeight)} {
+		if _, err := Main(src, "c"); err != nil {
+			t.Errorf("%.40s: %v", src, err)
+		}
+	}
+}
+
 // TestScriptGlobals checks which names a script reads as hidden variables, and that a chain of operators does not use up the
 // registers.
 func TestScriptGlobals(t *testing.T) {

@@ -65,6 +65,10 @@ const (
 // compiler looks each one up by reading all others: that many would keep it busy for minutes.
 const maxConstants = 8192
 
+// maxHeight bounds the links of a chain: of operators that associate to the left, indexes, calls, and elseif. The reference
+// implementation has no bound there, but gopher-lua's compiler recurses for each link, and Go ends a process whose stack is too deep.
+const maxHeight = 10_000
+
 // Chunk is a parsed chunk. Called with the helpers as arguments it runs the script; or, when parsed as a function,
 // it returns the script as a function.
 type Chunk struct {
@@ -117,6 +121,7 @@ type parser struct {
 	lx      *lexer
 	fn      *function
 	levels  int
+	height  int  // of the highest chain in what was read of the statement or operand
 	script  bool // it is a script, with what Call, PCall, Keys and Argv stand for
 	helpers []Helper
 	redis   *ast.IdentExpr // where a script last read the global variable of that name
@@ -193,6 +198,17 @@ func (p *parser) enter() {
 }
 
 func (p *parser) leave() { p.levels-- }
+
+// above counts one more link of a chain: an operator, index, call or elseif over what was read before it.
+func (p *parser) above() {
+	p.height++
+	if p.height > maxHeight {
+		p.lx.fail("chunk has too many syntax levels", "")
+	}
+}
+
+// beside ends an operand or a statement that stands beside what had the given height.
+func (p *parser) beside(height int) { p.height = max(p.height, height) }
 
 func (p *parser) check(k tokenKind) {
 	if p.lx.tok.kind != k {
@@ -315,7 +331,10 @@ func (p *parser) block() []ast.Stmt {
 	defer p.leave()
 	for last := false; !last && !p.blockEnds(); {
 		var stmt ast.Stmt
+		height := p.height
+		p.height = 0
 		stmt, last = p.statement()
+		p.beside(height)
 		stmts = append(stmts, stmt)
 		p.accept(';')
 	}

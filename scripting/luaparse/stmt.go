@@ -62,6 +62,7 @@ func (p *parser) ifStmt(line int) ast.Stmt {
 		next.Condition = p.condition()
 		p.expect(tkThen)
 		next.Then = p.body(nil)
+		p.above()
 		current.Else = []ast.Stmt{next}
 		current = next
 	}
@@ -229,6 +230,7 @@ func (p *parser) funcStmt(line int) ast.Stmt {
 		attr := &ast.AttrGetExpr{Object: target, Key: p.text(field, line)}
 		attr.SetLine(line)
 		target = attr
+		p.above()
 	}
 	if name.Method == "" {
 		name.Func = target
