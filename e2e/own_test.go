@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -15,6 +16,9 @@ type ownTests struct {
 	packages []string
 	// run and skip are patterns of the tests' names.
 	run, skip string
+	// hasty is the pattern of tests that look once at what one of their own goroutines is about to do. On a busy machine they
+	// fail by chance, on Redis as well, so they are tried a few times.
+	hasty string
 	// variable of the environment or flag tells the tests where the server is.
 	variable, flag string
 }
@@ -34,9 +38,10 @@ func suites() []ownTests {
 			name:     "rmq",
 			packages: []string{"github.com/adjust/rmq/v5"},
 			run:      ".",
-			// Those of clusters bring one of their own and meet the connections of the other tests in it. TestMulti acknowledges a second
-			// delivery without waiting until its consumer has it, so on a busy machine it acknowledges the first one twice.
-			skip:     "^Test(Cluster|Multi$)",
+			// Those of clusters bring one of their own and meet the connections of the other tests in it.
+			skip: "^TestCluster",
+			// They wait until the server says that a delivery is unacknowledged, which its consumer need not have yet.
+			hasty:    "^Test(Batch|ConsumerCommon|Multi|PushQueue|ReturnRejected|Stats)$",
 			variable: "REDIS_ADDR",
 		},
 		{
@@ -68,9 +73,36 @@ func TestOwn(t *testing.T) {
 	}
 }
 
+// hastyTries is how often tests that may fail by chance are tried.
+const hastyTries = 5
+
 func (s ownTests) test(t *testing.T, addr string) {
+	skip := s.skip
+	if s.hasty != "" {
+		skip += "|" + s.hasty
+	}
+	passed, err := s.play(t, addr, s.run, skip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for try := 1; s.hasty != ""; try++ {
+		more, err := s.play(t, addr, s.hasty, "^$")
+		if err == nil {
+			passed += more
+			break
+		}
+		if try == hastyTries {
+			t.Fatal(err)
+		}
+		t.Logf("try %d: %v", try, err)
+	}
+	t.Logf("%d tests passed", passed)
+}
+
+// play runs some of the tests and says how many passed.
+func (s ownTests) play(t *testing.T, addr, run, skip string) (passed int, err error) {
 	// One package at a time, since all of them clear the server.
-	args := append([]string{"test", "-count=1", "-p=1", "-v", "-run=" + s.run, "-skip=" + s.skip}, s.packages...)
+	args := append([]string{"test", "-count=1", "-p=1", "-v", "-run=" + run, "-skip=" + skip}, s.packages...)
 	if s.flag != "" {
 		args = append(args, s.flag, addr)
 	}
@@ -80,7 +112,7 @@ func (s ownTests) test(t *testing.T, addr string) {
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v:\n%s", err, out)
+		return 0, fmt.Errorf("%w:\n%s", err, out)
 	}
-	t.Logf("%d tests passed", bytes.Count(out, []byte("\n--- PASS: ")))
+	return bytes.Count(out, []byte("\n--- PASS: ")), nil
 }

@@ -6,7 +6,7 @@ const assert = require('node:assert/strict');
 const { fork } = require('node:child_process');
 const path = require('node:path');
 const Queue = require('bee-queue');
-const { env, log, main, stages, until, wait, within } = require('./driver');
+const { env, loadMs, log, main, stages, until, wait, within } = require('./driver');
 
 class Stage {
   constructor(name) {
@@ -177,7 +177,7 @@ async function bulk(stage) {
   for (const consumer of [queue, other]) {
     consumer.process(25, async (job) => { times.set(job.data.n, (times.get(job.data.n) || 0) + 1); });
   }
-  await until('all done', () => times.size === count, 60_000);
+  await until('all done', () => times.size === count, loadMs);
   assert.ok([...times.values()].every((n) => n === 1));
   await until('all succeeded', async () => (await queue.checkHealth()).succeeded === count);
 }

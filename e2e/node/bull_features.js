@@ -6,7 +6,7 @@ const assert = require('node:assert/strict');
 const { fork } = require('node:child_process');
 const path = require('node:path');
 const Queue = require('bull');
-const { env, log, main, signal, stages, until, wait, within } = require('./driver');
+const { env, loadMs, log, main, signal, stages, until, wait, within } = require('./driver');
 
 class Stage {
   constructor(name) {
@@ -236,7 +236,7 @@ async function bulk(stage) {
   for (const consumer of [queue, stage.queue()]) {
     consumer.process(25, async (job) => { times.set(job.data.n, (times.get(job.data.n) || 0) + 1); });
   }
-  await until('all done', () => times.size === count, 60_000);
+  await until('all done', () => times.size === count, loadMs);
   assert.ok([...times.values()].every((n) => n === 1));
   await until('none left', async () => (await queue.getJobCountByTypes(['waiting', 'active'])) === 0);
   assert.equal(await queue.getCompletedCount(), 100);

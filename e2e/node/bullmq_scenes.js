@@ -6,7 +6,7 @@
 const assert = require('node:assert/strict');
 const { fork } = require('node:child_process');
 const path = require('node:path');
-const { env, log, main, scenes, signal, until, wait, within } = require('./driver');
+const { env, loadMs, log, main, scenes, signal, until, wait, within } = require('./driver');
 
 class Stage {
   // connect gives each part what BullMQ takes for a connection: an address, or a client of its own.
@@ -378,7 +378,7 @@ async function bulk(stage) {
   for (let i = 0; i < 2; i++) {
     stage.worker(async (job) => { times.set(job.data.n, (times.get(job.data.n) || 0) + 1); }, { concurrency: 50 });
   }
-  await until('all done', () => times.size === count, 60_000);
+  await until('all done', () => times.size === count, loadMs);
   assert.ok([...times.values()].every((n) => n === 1));
   await until('none left', async () => (await queue.getJobCountByTypes('wait', 'active')) === 0);
   assert.equal(await queue.getCompletedCount(), 100);

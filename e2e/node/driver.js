@@ -15,6 +15,10 @@ const env = {
 
 // Scenes that wait for something the server owes them give up after this time.
 const patienceMs = 30_000;
+// Thousands of jobs take seconds, and on a machine that is busy with other things more than a minute.
+const loadMs = 180_000;
+// A scene that takes longer hangs.
+const sceneMs = 240_000;
 
 function emit(event) {
   process.stdout.write(JSON.stringify(event) + '\n');
@@ -160,7 +164,7 @@ async function scenes(all, setup) {
     ledger.enqueued(name);
     const started = Date.now();
     try {
-      await within(`end of ${name}`, scene(setup), 2 * patienceMs);
+      await within(`end of ${name}`, scene(setup), sceneMs);
       ledger.done(name);
       log(`${name}: ${Date.now() - started} ms`);
     } catch (err) {
@@ -184,5 +188,6 @@ function stages(all, Stage) {
 }
 
 module.exports = {
-  attempt, attempts, env, inLots, ledger, log, main, numbers, persist, plan, scenes, signal, stages, until, wait, within,
+  attempt, attempts, env, inLots, ledger, loadMs, log, main, numbers, persist, plan, scenes, signal, stages, until, wait,
+  within,
 };

@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { MultiWorker, Plugins, Queue, Scheduler, Worker } = require('node-resque');
-const { env, log, main, signal, stages, until, wait, within } = require('./driver');
+const { env, loadMs, log, main, signal, stages, until, wait, within } = require('./driver');
 
 const farMs = 3_600_000;
 
@@ -213,7 +213,7 @@ async function manyWorkers(stage) {
     connection: stage.connection(), queues: ['jobs'], name: 'many', timeout: 20, checkTimeout: 20,
     minTaskProcessors: 2, maxTaskProcessors: 8, maxEventLoopDelay: 100,
   }, jobs));
-  await until('all done', async () => times.size === count && (await queue.stats()).processed === String(count), 60_000);
+  await until('all done', async () => times.size === count && (await queue.stats()).processed === String(count), loadMs);
   assert.ok([...times.values()].every((n) => n === 1));
 }
 
