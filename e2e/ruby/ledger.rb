@@ -20,17 +20,23 @@ module Ledger
   EVENTS = ENV.key?("E2E_EVENTS") ? IO.for_fd(Integer(ENV["E2E_EVENTS"]), autoclose: false) : $stdout.dup
   EVENTS.sync = true
 
-  # Outcomes holds the tasks that workers have told to be done.
+  # Outcomes holds the tasks that workers have told to be done. What they tell besides, which is not for the ledger, it hands to
+  # a block.
   class Outcomes
-    def initialize
+    TASKS = %w[done failed].freeze
+
+    def initialize(&aside)
       @mutex = Mutex.new
       @done = {}
       @count = 0
+      @aside = aside
     end
 
     def pass_on(line)
-      EVENTS.write(line)
       event = JSON.parse(line)
+      return @mutex.synchronize { @aside&.call(event) } unless TASKS.include?(event["event"])
+
+      EVENTS.write(line)
       @mutex.synchronize do
         @count += 1
         @done[event["id"]] = true if event["event"] == "done"

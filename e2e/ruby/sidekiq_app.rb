@@ -10,10 +10,48 @@ module App
   REDIS = { url: "redis://#{Ledger::HOST}:#{Ledger::PORT}/#{DATABASE}" }.freeze
   RELIABLE = ENV["E2E_RELIABLE"] == "1"
 
-  # Prompt makes retries due at once; Sidekiq waits for 15 seconds before the first.
+  # What a broken connection raises. redis-rb passes on what connect(2) says to a server that ends at this moment.
+  BROKEN = [Redis::BaseConnectionError, SystemCallError].freeze
+
+  # Prompt makes retries due at once, where Sidekiq waits for 15 seconds before the first, and tells when.
   module Prompt
-    def delay_for(*)
+    def delay_for(worker, *)
+      Ledger.emit(event: "waits", id: worker.jid, at: Time.now.to_f)
       0
+    end
+  end
+
+  # Poll tells what the poller had under way when its connection broke. It takes a job out of the schedule or the retries with a script and
+  # pushes it with another command. The job is lost when the server ends after the first one and the poller did not read its
+  # reply ("asked": it took one that was due between the last time that none was and the time it asked for), or when the push
+  # fails ("taken").
+  module Poll
+    def enqueue_jobs(*)
+      @under_way = nil
+      super
+    end
+
+    def zpopbyscore(conn, keys:, argv:)
+      now = argv.first.to_f
+      @since ||= Hash.new(0)
+      @under_way = { event: "asked", since: @since[keys.first], before: now }
+      Thread.current[:unanswered] = -> { Ledger.emit(**@under_way) if @under_way }
+      job = super
+      @since[keys.first] = now unless job
+      @under_way = job && { event: "taken", id: Sidekiq.load_json(job)["jid"] }
+      job
+    end
+  end
+
+  # Unanswered has a thread tell of a command that was sent and not answered; redis-rb may send it again.
+  module Unanswered
+    def ensure_connected
+      super do
+        yield
+      rescue *BROKEN
+        Thread.current[:unanswered]&.call
+        raise
+      end
     end
   end
 
@@ -37,6 +75,9 @@ Sidekiq.configure_server do |config|
   Sidekiq::ReliableFetch.setup_reliable_fetch!(config) if App::RELIABLE
   require "sidekiq/job_retry"
   Sidekiq::JobRetry.prepend(App::Prompt)
+  require "sidekiq/scheduled"
+  Sidekiq::Scheduled::Enq.prepend(App::Poll)
+  Redis::Client.prepend(App::Unanswered)
 end
 
 # Work fails so many times and is done after that.

@@ -7,7 +7,8 @@
 # Sidekiq's own fetch takes a job off its list and has it in memory only, so a crash of the server loses those whose
 # reply, retry or move from the schedule was under way: one for each thread and the poller at most. This driver pushes
 # them again. The reliable fetch keeps them in a list of the process, which it gives back when the process is dead; with it
-# there is still the poller, which takes a job out of the schedule or the retries before it pushes it.
+# there is still the poller, which takes a job out of the schedule or the retries before it pushes it. So with it only what the poller had
+# under way when its connection broke may be lost, and the driver holds it to that.
 
 require_relative "ledger"
 require_relative "sidekiq_app"
@@ -20,10 +21,12 @@ class Load
   RETRIES = 3
   STALL_SECONDS = 10 # without progress after a crash, after which the operator steps in
   STEPS = 3 # that the operator takes at most
+  CLOCK_SECONDS = 0.05 # by which a retry is told before it is due
 
   def initialize
     @random = Random.new(Ledger::SEED)
-    @outcomes = Ledger::Outcomes.new
+    @told = [] # by the workers, of their poller and of the retries
+    @outcomes = Ledger::Outcomes.new { |event| @told << event }
     @jobs = {} # by task
     @dying = []
     @steps = 0
@@ -72,14 +75,14 @@ class Load
   end
 
   def push(item)
-    Ledger.persistently(Redis::BaseConnectionError) { Sidekiq::Client.push(item) unless known?(item["jid"]) }
+    Ledger.persistently(*App::BROKEN) { Sidekiq::Client.push(item) unless known?(item["jid"]) }
     told(item)
   end
 
   def bulk(items)
     queue = items.first["queue"]
     items.each { |item| item["queue"] = queue }
-    Ledger.persistently(Redis::BaseConnectionError) do
+    Ledger.persistently(*App::BROKEN) do
       missing = items.reject { |item| known?(item["jid"]) }
       Sidekiq::Client.push_bulk("class" => "Work", "queue" => queue, "retry" => RETRIES,
                                 "args" => missing.map { |item| item["args"] })
@@ -125,7 +128,7 @@ class Load
   def await_end
     before = nil
     since = Ledger.now
-    until (left = Ledger.persistently(Redis::BaseConnectionError) { outstanding }).empty?
+    until (left = Ledger.persistently(*App::BROKEN) { outstanding }).empty?
       now = [left, @outcomes.count]
       if now != before
         before = now
@@ -143,13 +146,25 @@ class Load
   end
 
   def push_lost(lost)
-    most = App::RELIABLE ? 1 : THREADS + 1
+    most = THREADS + 1
     raise "#{lost} are lost; at most #{most} can have been on their way" if lost.size > most
 
     lost.each do |task|
-      Ledger.note("pushed #{task} again, which was on its way")
+      cause = App::RELIABLE ? cause_of(task) : "its thread or the poller"
+      Ledger.note("pushed #{task} again, which was on its way: #{cause}")
       Sidekiq::Client.push(@jobs[task].except("at"))
     end
+  end
+
+  # cause_of finds what the poller had under way that explains the loss of a task. It explains no other one.
+  def cause_of(task)
+    due = [@jobs[task]["at"], *@told.select { |event| event["event"] == "waits" && event["id"] == task }.map { |event| event["at"] }].compact.max
+    cause = @told.find { |event| event["event"] == "taken" && event["id"] == task } ||
+            @told.find { |event| event["event"] == "asked" && due&.between?(event["since"] - CLOCK_SECONDS, event["before"]) }
+    raise "#{task} is lost, which was due at #{due}, and no poll explains it; told: #{@told.last(20)}" unless cause
+
+    @told.delete(cause)
+    cause
   end
 
   # replace_worker has a new process find the jobs of the old one, at once and not when its heartbeat is too old.
