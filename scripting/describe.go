@@ -30,6 +30,20 @@ func numberCalls(p *lua.FunctionProto) {
 		numberCalls(child)
 	}
 	endScopes(p)
+	returnYields(p)
+}
+
+// returnYields makes ordinary calls of tail calls of yield. The machine cannot resume a coroutine whose own function ends with one.
+// It is known by its name, as in error messages.
+func returnYields(p *lua.FunctionProto) {
+	for pc, inst := range p.Code {
+		if opcode(inst) != lua.OP_TAILCALL {
+			continue
+		}
+		if _, name := describeRegister(p, pc, argA(inst)); name == "yield" {
+			p.Code[pc] = inst&(1<<26-1) | uint32(lua.OP_CALL)<<26 // with all results, and a return behind it, as it was compiled first
+		}
+	}
 }
 
 // endScopes notes where each local variable ends. The compiler takes registers for indexes when it does so, and gets it wrong
@@ -108,12 +122,16 @@ func (e *ends) Pop() any {
 }
 
 // callSite answers the Lua function that called the running library function, and its calling instruction.
-func callSite(L *lua.LState) (*lua.LFunction, int, bool) {
-	callee, ok := L.GetStack(0)
+func callSite(L *lua.LState) (*lua.LFunction, int, bool) { return callSiteAt(L, 0) }
+
+// callSiteAt is callSite for the function that many levels below. A function that a library function called has no
+// instruction, nor has one that took the place of another by a tail call; the answer then is the caller alone, if there is one.
+func callSiteAt(L *lua.LState, level int) (*lua.LFunction, int, bool) {
+	callee, ok := L.GetStack(level)
 	if !ok {
 		return nil, 0, false
 	}
-	caller, ok := L.GetStack(1)
+	caller, ok := L.GetStack(level + 1)
 	if !ok {
 		return nil, 0, false
 	}
@@ -126,11 +144,11 @@ func callSite(L *lua.LState) (*lua.LFunction, int, bool) {
 	}
 	fn, ok := value.(*lua.LFunction)
 	if !ok || fn.IsG {
-		return nil, 0, false
+		return fn, 0, false
 	}
 	pc, err := strconv.Atoi(callee.Name)
 	if err != nil || pc >= len(fn.Proto.Code) {
-		return nil, 0, false
+		return fn, 0, false
 	}
 	return fn, pc, true
 }

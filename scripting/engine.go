@@ -178,6 +178,9 @@ func (e *Engine) compiled(body []byte, loaded bool) (*script, error) {
 	if s := e.cache.get(key); s != nil && (s.loaded || !loaded) {
 		return s, nil
 	}
+	if err := e.admitSource(len(body)); err != nil {
+		return nil, err
+	}
 	s, err := compile(key, string(body))
 	if err != nil {
 		return nil, err

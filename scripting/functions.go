@@ -160,6 +160,9 @@ func (e *Engine) SetLibraries(set *Libraries) {
 // keeps the new one out. The code may run for so long; a limit of 0 means that it may run for any time. The error's text is
 // the reply, with its code.
 func (e *Engine) AddLibrary(to *Libraries, code []byte, replace bool, limit time.Duration) (*Libraries, *Library, error) {
+	if err := e.admitSource(len(code)); err != nil && limit > 0 { // one that is kept was admitted once
+		return nil, nil, err
+	}
 	lib := &Library{code: string(code)}
 	source, err := lib.parseHeader()
 	if err != nil {

@@ -130,8 +130,39 @@ func (c coroutines) wrap(L *lua.LState) int {
 	return 1
 }
 
-func (c coroutines) yield(L *lua.LState) int {
+// yieldLevels is how many calls are looked at before a yield, whose cost grows with their square.
+const yieldLevels = 100
+
+// resumable tells whether the machine can come back to what runs on L, as far as it is looked at: it can where Lua functions called each
+// other, but not into a library function that called back, an iterator or a metamethod.
+func resumable(L *lua.LState) bool {
 	if L.Parent == nil {
+		return false
+	}
+	for level := range yieldLevels {
+		caller, pc, ok := callSiteAt(L, level)
+		switch {
+		case caller == nil:
+			return true
+		case caller.IsG:
+			return false
+		case ok && opcode(caller.Proto.Code[pc]) == lua.OP_TAILCALL:
+			// The machine loses its place when a coroutine's own function ends with a yield; see returnYields.
+			if _, below := L.GetStack(level + 2); level == 0 && !below {
+				return false
+			}
+		case ok && opcode(caller.Proto.Code[pc]) != lua.OP_CALL:
+			return false
+		case ok:
+		case level == 0: // the machine names the call of any library function, but for a metamethod
+			return false
+		}
+	}
+	return true
+}
+
+func (c coroutines) yield(L *lua.LState) int {
+	if !resumable(L) {
 		throw(L, lua.LString("attempt to yield across metamethod/C-call boundary"))
 	}
 	return -1

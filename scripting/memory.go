@@ -34,8 +34,23 @@ const (
 	minRecount = 4
 )
 
-// parseFactor is about how many bytes a byte of source text takes while it is compiled, at most.
-const parseFactor = 100
+// errLongSource refuses a text that takes more than the limit to compile.
+const errLongSource Error = "ERR the script is longer than a hundredth of lua-memory-limit: to compile it may take a hundred times its length"
+
+const (
+	// parseFactor is about how many bytes a byte of source text takes while it is compiled, at most.
+	parseFactor = 100
+	// shortSource is the length of a text that is compiled whatever the limit.
+	shortSource = 1 << 20
+)
+
+// admitSource refuses a client's text that may take more memory to compile than a run may hold.
+func (e *Engine) admitSource(n int) error {
+	if n > shortSource && int64(n) > e.opts.MaxMemory()/parseFactor {
+		return errLongSource
+	}
+	return nil
+}
 
 // gauge is what a state knows of the memory of its run.
 type gauge struct {

@@ -93,3 +93,36 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestLongSources sends texts that take more than the limit to compile. Those that the server has already are not refused.
+func TestLongSources(t *testing.T) {
+	const small = 50 << 20
+	limit := int64(small)
+	e := New(Options{MaxMemory: func() int64 { return limit }})
+	blank := strings.Repeat(" ", shortSource)
+	if got := eval(t, e, "return 1"+blank[8:]); got != ":1\r\n" {
+		t.Errorf("a short one: %q", got)
+	}
+	long := "return 2" + blank
+	if got := eval(t, e, long); got != "-"+string(errLongSource)+"\r\n" {
+		t.Errorf("EVAL: %q", got)
+	}
+	if _, err := e.Load([]byte(long)); err != errLongSource {
+		t.Errorf("SCRIPT LOAD: %v", err)
+	}
+	library := []byte("#!lua name=l\nredis.register_function('f', function() end)" + blank)
+	if _, _, err := e.AddLibrary(e.Libraries(), library, false, LoadLimit); err != errLongSource {
+		t.Errorf("FUNCTION LOAD: %v", err)
+	}
+	if _, _, err := e.AddLibrary(e.Libraries(), library, false, 0); err != nil {
+		t.Errorf("a library that is kept: %v", err)
+	}
+	limit = int64(len(long)) * parseFactor
+	if got := eval(t, e, long); got != ":2\r\n" {
+		t.Errorf("with a higher limit: %q", got)
+	}
+	limit = small
+	if got := eval(t, e, long); got != ":2\r\n" {
+		t.Errorf("one that is compiled: %q", got)
+	}
+}

@@ -94,13 +94,16 @@ func TestLimitsAreErrors(t *testing.T) {
 		"return struct.unpack('c2147483647', 'x')":                                               "data string too short",
 		"return " + strings.Repeat("(", 300) + "1" + strings.Repeat(")", 300):                    "too many syntax levels",
 		"return " + strings.Repeat("{", 300) + strings.Repeat("}", 300):                          "too many syntax levels",
+		"return 1" + strings.Repeat("<2", 1e6):                                                   "too many syntax levels",
+		"return a" + strings.Repeat("()", 1e6):                                                   "too many syntax levels",
 		strings.Repeat("local a ", 201):                                                          "more than 200 local variables",
 	} {
 		if got := eval(t, e, body); !strings.HasPrefix(got, "-") || !strings.Contains(got, want) {
 			t.Errorf("%.80s: %.200q, want %q", body, got, want)
 		}
 	}
-	for _, body := range []string{"local t = {} t[60000000] = 1 return 'ok'", "local t = {} t[2^40] = 1 t[-1] = 1 return 'ok'"} {
+	for _, body := range []string{"return loadstring('return 1' .. ('<2'):rep(1e5)) or 'ok'", "return loadstring('return a' .. ('\"x\"'):rep(1e5)) or 'ok'",
+		"return loadstring('return a' .. (' + a'):rep(1e5)) or 'ok'", "local t = {} t[60000000] = 1 return 'ok'", "local t = {} t[2^40] = 1 t[-1] = 1 return 'ok'"} {
 		if got := eval(t, e, body); got != "$2\r\nok\r\n" {
 			t.Errorf("%s: %q", body, got)
 		}
