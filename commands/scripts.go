@@ -44,7 +44,7 @@ func scriptCommands() []Command {
 		{Command: spec.Command{Name: "evalsha", Syntax: "EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]",
 			Group: spec.Scripting, Since: "2.6.0", Complexity: running,
 			Differs: "As EVAL.", Summary: "Runs a cached Lua script, by the SHA1 of its text.",
-			Flags:   flags, Keys: keys(spec.RW | spec.Access | spec.Update)},
+			Flags: flags, Keys: keys(spec.RW | spec.Access | spec.Update)},
 			Run: evalshaCommand, Scope: scopeOwn, Turns: scriptTakesTurns},
 		{Command: spec.Command{Name: "evalsha_ro", Syntax: "EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]",
 			Group: spec.Scripting, Since: "7.0.0", Complexity: running,
