@@ -121,9 +121,9 @@ func TestNewElementsAreNotLookedFor(t *testing.T) {
 func doNamed(t *testing.T, st *Store, what func(DB, []byte) (bool, error), i int, want bool) (rows int64) {
 	t.Helper()
 	tx, s := st.NewTx(), st.shards[0]
-	before := s.stats.RowsRead
 	tx.Begin(st.All())
 	defer tx.End()
+	before := s.stats.RowsRead
 	done, err := what(tx.DB(0), fmt.Appendf(nil, "element-%d", i))
 	noError(t, err)
 	noError(t, tx.Commit())
