@@ -49,12 +49,12 @@ func (q *streamQueue) promise(_ int, id string) event {
 	return event{ID: id}
 }
 
-// enqueue names the entry, so that one that is sent again is refused.
+// enqueue names the entry, so that one that is sent again is refused. HasErrorPrefix cuts ERR off.
 func (q *streamQueue) enqueue(ctx context.Context, n int, id string) error {
 	err := q.rdb.XAdd(ctx, &redis.XAddArgs{
 		Stream: homeStream, ID: fmt.Sprintf("%d-1", n), Values: []string{"id", id},
 	}).Err()
-	if redis.HasErrorPrefix(err, "ERR The ID specified in XADD is equal or smaller") {
+	if redis.HasErrorPrefix(err, "The ID specified in XADD is equal or smaller") {
 		return nil
 	}
 	return err
