@@ -161,10 +161,15 @@ func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 		return err
 	}
 	waiting, err := p.pending.LenAt(t.id)
-	if err == nil && waiting > cachedTasks {
-		err = t.uncache(t.id)
+	switch {
+	case err != nil:
+		return err
+	case waiting > cachedTasks:
+		return t.uncache(t.id)
+	case p.makesNew():
+		return t.results.NoteAbsent(t.id)
 	}
-	return err
+	return nil
 }
 
 // cachedTasks is how many of the tasks that wait in a pending list are kept in the cache when they are enqueued. Those behind them
@@ -174,18 +179,18 @@ const cachedTasks = 1024
 // scoreOf is a time as a score of a delayed set: in seconds, with the milliseconds as a fraction.
 func scoreOf(ms int64) float64 { return float64(ms) / 1000 }
 
-// putNew writes the task's own rows. An id that was just made is nowhere, so there is nothing to look for, also when it has a result.
+// makesNew tells whether the ids that are made are new for sure.
+func (p *enqueuing) makesNew() bool { return p.ID == nil && p.Key == nil }
+
+// putNew writes the task's own rows. A new id is nowhere, so there is nothing to look for.
 func (t *Tx) putNew(p *enqueuing) error {
-	if p.ID != nil || p.Key != nil {
+	if !p.makesNew() {
 		if _, err := t.tasks.Set(t.id, t.json); err != nil {
 			return err
 		}
 		return t.keep(t.id, p.policy, true)
 	}
 	if err := t.tasks.SetNew(t.id, t.json); err != nil {
-		return err
-	}
-	if err := t.results.NoteAbsent(t.id); err != nil {
 		return err
 	}
 	return t.ttl.SetNew(t.id, t.retainedUntil(p.policy))

@@ -7,7 +7,7 @@ package shard
 type elements[V any] struct {
 	rows   map[string]element[V]
 	killed []string // names of entries that the transaction has deleted; some may live again
-	idle   []string // names of entries that are to be forgotten with the commit, see uncache
+	idle   []string // names of entries that are forgotten with the commit, see uncache
 	dead   int      // entries that are dead
 	bytes  int      // estimate of the resident bytes, without names
 	names  *nameSet // of all elements, cached or not; nil if they are not known
@@ -95,30 +95,51 @@ func (e *elements[V]) settle() {
 			e.bytes -= len(name) + elementOverhead
 		}
 	}
-	clear(e.killed)
-	e.killed = e.killed[:0]
+	e.killed = emptied(e.killed)
 }
 
-// uncache has the entry forgotten with the commit. Until then it is as the transaction has made it.
-func (e *elements[V]) uncache(name []byte) { e.idle = append(e.idle, string(name)) }
+// uncache forgets the entry; size is the resident size of a value. If the transaction has changed the collection, that waits for the
+// commit: until then the entry may be what the transaction has made it.
+func (e *elements[V]) uncache(o *object, name []byte, size func(V) int) {
+	if o.dirty {
+		e.idle = append(e.idle, string(name))
+		return
+	}
+	e.drop(string(name), size)
+}
 
-// settleIdle forgets after a commit what is to be forgotten; size is the resident size of a value.
+// settleIdle forgets after a commit what was to wait for it.
 func (e *elements[V]) settleIdle(size func(V) int) {
 	for _, name := range e.idle {
-		el, ok := e.rows[name]
-		if !ok {
-			continue
-		}
-		delete(e.rows, name)
-		e.bytes -= len(name) + elementOverhead
-		if el.dead {
-			e.dead--
-		} else {
-			e.bytes -= size(el.val)
-		}
+		e.drop(name, size)
 	}
-	clear(e.idle)
-	e.idle = e.idle[:0]
+	e.idle = emptied(e.idle)
+}
+
+func (e *elements[V]) drop(name string, size func(V) int) {
+	el, ok := e.rows[name]
+	if !ok {
+		return
+	}
+	delete(e.rows, name)
+	e.bytes -= len(name) + elementOverhead
+	if el.dead {
+		e.dead--
+	} else {
+		e.bytes -= size(el.val)
+	}
+}
+
+// maxKeptNames is how many names a collection keeps room for between transactions.
+const maxKeptNames = 1 << 10
+
+// emptied is the list for the names of the next transaction.
+func emptied(names []string) []string {
+	if cap(names) > maxKeptNames {
+		return nil
+	}
+	clear(names)
+	return names[:0]
 }
 
 // absent notes that there is no such element.

@@ -261,6 +261,44 @@ func TestUncache(t *testing.T) {
 	})
 }
 
+// TestUncacheUnchanged: of a collection that the transaction has not changed an element is forgotten at once, whether it is there or
+// known not to be. Nothing is kept for a commit, which no such collection comes to.
+func TestUncacheUnchanged(t *testing.T) {
+	const n = 8
+	st := openFilled(t, n)
+	defer closeTest(t, st)
+	onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
+		for i := n / 2; i < 2*n; i++ {
+			before := s.cache.bytes
+			if err := h.NoteAbsent(numbered(i)); err != nil {
+				return err
+			}
+			if grown := s.cache.bytes - before; (grown > 0) != (i >= n) {
+				t.Errorf("the cache was charged %d bytes for field %d", grown, i)
+			}
+			if err := errors.Join(h.Uncache(numbered(i)), z.Uncache(numbered(i))); err != nil {
+				return err
+			}
+		}
+		hash, zset := &h.o.hash.elements, &z.o.zset.elements
+		if len(hash.rows) != n/2 || len(zset.rows) != n/2 || hash.dead != 0 || len(hash.idle)+len(zset.idle) != 0 {
+			t.Errorf("%d fields and %d members are cached, want %d each; %d are dead; %v and %v are to be forgotten",
+				len(hash.rows), len(zset.rows), n/2, hash.dead, hash.idle, zset.idle)
+		}
+		want := 0
+		for i := range n / 2 {
+			want += 2*(len(numbered(i))+elementOverhead) + len(numbered(i)) + scoreSize
+		}
+		if hash.bytes+zset.bytes != want {
+			t.Errorf("they are %d bytes, want %d", hash.bytes+zset.bytes, want)
+		}
+		for i := range 2 * n {
+			readElement(t, h, z, i, n)
+		}
+		return nil
+	})
+}
+
 // TestAgendaKeepsFirst: of a long agenda the cache keeps the first members in order, and those behind them are found all the same.
 func TestAgendaKeepsFirst(t *testing.T) {
 	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))

@@ -92,18 +92,20 @@ func (s *Shard) setField(o *object, field, val []byte, oldLen int, there bool) {
 
 // NoteAbsent tells that the hash has no such field, which the caller knows for sure. So setting it needs no look into the store.
 func (h Hash) NoteAbsent(field []byte) error {
-	_, o, err := h.home(field)
+	s, o, err := h.home(field)
 	if err == nil && o.hash != nil {
 		o.hash.absent(field)
+		s.cache.charge(o)
 	}
 	return err
 }
 
-// Uncache has the cache forget a field with the commit, which the transaction has set and nobody is expected to ask for soon.
+// Uncache has the cache forget a field that nobody is expected to ask for soon, with the commit if the transaction has changed the hash.
 func (h Hash) Uncache(field []byte) error {
-	_, o, err := h.home(field)
+	s, o, err := h.home(field)
 	if err == nil && o.hash != nil {
-		o.hash.uncache(field)
+		o.hash.uncache(o, field, valueSize)
+		s.cache.charge(o)
 	}
 	return err
 }

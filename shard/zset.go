@@ -147,11 +147,13 @@ func (z ZSet) SetNew(member []byte, score float64) error {
 	return err
 }
 
-// Uncache has the cache forget a member with the commit, which the transaction has set and nobody is expected to ask for soon.
+// Uncache has the cache forget a member that nobody is expected to ask for soon, with the commit if the transaction has changed the
+// sorted set.
 func (z ZSet) Uncache(member []byte) error {
-	_, o, err := z.home(member)
+	s, o, err := z.home(member)
 	if err == nil && o.zset != nil {
-		o.zset.uncache(member)
+		o.zset.uncache(o, member, scoreBytes)
+		s.cache.charge(o)
 	}
 	return err
 }
