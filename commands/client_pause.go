@@ -104,8 +104,8 @@ func (ss *session) mayBeHeld(cmd *Command) bool {
 	case mode == pauseAll || mayWrite(cmd):
 		return true
 	case cmd.Name == "exec":
-		for i := range ss.multi.queue {
-			if mayWrite(ss.multi.queue[i].cmd) {
+		for i := range ss.multi.queue.steps {
+			if mayWrite(ss.multi.queue.steps[i].cmd) {
 				return true
 			}
 		}

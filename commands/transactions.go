@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"strings"
-	"unsafe"
 
 	"codeq/commands/spec"
 	"codeq/resp"
@@ -18,6 +17,8 @@ func transactionCommands() []Command {
 	return []Command{
 		{Command: spec.Command{Name: "multi", Syntax: "MULTI",
 			Group: spec.Transactions, Since: "1.2.0", Complexity: "O(1)",
+			Differs: "The command that does not fit into client-query-buffer-limit with those queued before gets an error, and EXEC " +
+				"refuses (Redis: the connection is closed).",
 			Summary: "Starts a transaction: the commands that follow are queued.",
 			Flags:   spec.NoScript | spec.Loading | spec.Stale | spec.Fast | spec.AllowBusy},
 			Run: multiCommand, Scope: scopeSession},
@@ -49,19 +50,15 @@ func transactionCommands() []Command {
 // errTooManyWatched is the reply to WATCH beyond what a shard.Watch has room for.
 var errTooManyWatched = errors.New("too many watched keys: EXEC or UNWATCH before watching others")
 
-var errQueueTooLong = errors.New("the transaction exceeds client-query-buffer-limit: send less, or raise it")
-
-// maxKeptQueue bounds the memory for queued commands that a session keeps between transactions.
-const maxKeptQueue = 64 << 10
+// errQueueTooLong is the reply to the command that the queue has no room for.
+var errQueueTooLong = errors.New("the transaction exceeds client-query-buffer-limit and is discarded: send less, or raise it")
 
 // multi is a session's transaction in the making.
 type multi struct {
 	open    bool
 	broken  bool // a command could not be queued, so EXEC will refuse
-	queue   []step
-	words   [][]byte // the arguments of the queue, one slice for all, and
-	bytes   []byte   // what they consist of
-	call    Call     // of the command that EXEC is at
+	queue   commandQueue
+	call    Call // of the command that EXEC is at
 	undone  []undoneScript
 	watched shard.Watch
 }
@@ -111,37 +108,32 @@ func execAbortBecause(err error) resp.Error {
 	return resp.Error("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(err.Error(), "ERR "))
 }
 
-// enqueue copies a command to the queue. A client that queues more than client-query-buffer-limit loses its connection,
-// as in Redis, but is told why.
+// enqueue copies a command to the queue. A client that queues more than client-query-buffer-limit is told so, and its EXEC refuses.
+// Redis closes its connection, and the client may not get to know why. The queue of a transaction that EXEC will refuse grows
+// no more.
 func (ss *session) enqueue(cmd *Command, args [][]byte) {
 	m := &ss.multi
-	first := len(m.words)
-	for _, arg := range args {
-		// When append moves the bytes, the words so far keep what they have.
-		start := len(m.bytes)
-		m.bytes = append(m.bytes, arg...)
-		m.words = append(m.words, m.bytes[start:len(m.bytes):len(m.bytes)])
-	}
-	m.queue = append(m.queue, step{cmd: cmd, args: m.words[first:len(m.words):len(m.words)]})
-	if limit := ss.server.config.Current().ClientQueryBufferLimit; limit > 0 && m.footprint() > limit {
+	limit := ss.server.config.Current().ClientQueryBufferLimit
+	switch {
+	case m.broken:
+	case limit > 0 && m.queue.size+footprint(args) > limit:
+		m.broken = true
+		m.queue.reset()
 		ss.refuse(errQueueTooLong)
-		ss.conn.CloseAfterReply()
+		ss.showQueue()
 		return
+	default:
+		m.queue.add(cmd, args)
+		ss.showQueue()
 	}
 	ss.conn.Out.Status("QUEUED")
-	ss.change(func(v *view) { v.queued, v.queueBytes = len(m.queue), m.footprint() })
 }
 
-// footprint is the memory that the queue takes: words without a byte count, too.
-func (m *multi) footprint() int64 {
-	return int64(len(m.bytes)) + int64(len(m.words))*wordBytes + int64(len(m.queue))*stepBytes
+// showQueue shows others how much is queued.
+func (ss *session) showQueue() {
+	q := &ss.multi.queue
+	ss.change(func(v *view) { v.queued, v.queueBytes = len(q.steps), q.size })
 }
-
-// wordBytes and stepBytes are the memory for a queued word besides its bytes, and for a queued command.
-const (
-	wordBytes = int64(unsafe.Sizeof([]byte(nil)))
-	stepBytes = int64(unsafe.Sizeof(step{}))
-)
 
 // serveExec carries out EXEC as a run of its own: with the shards of all queued commands and of the watched keys.
 func (ss *session) serveExec(cmd *Command, args [][]byte) {
@@ -150,9 +142,10 @@ func (ss *session) serveExec(cmd *Command, args [][]byte) {
 	ss.steps = append(ss.steps, step{cmd: cmd, args: args})
 	mask := m.watched.Shards()
 	if !m.broken {
-		for i := range m.queue {
+		for i := range m.queue.steps {
 			// A command that can't be routed fails when it is carried out.
-			m.queue[i].refusal = ss.addShards(&mask, m.queue[i].cmd, m.queue[i].args)
+			st := &m.queue.steps[i]
+			st.refusal = ss.addShards(&mask, st.cmd, st.args)
 		}
 	}
 	ss.serveRun(mask)
@@ -166,13 +159,8 @@ func (ss *session) discard() {
 	if !m.open {
 		return
 	}
-	m.open, m.broken = false, false
-	clear(m.queue)
-	clear(m.words)
-	m.queue, m.words, m.bytes, m.undone = m.queue[:0], m.words[:0], m.bytes[:0], nil
-	if cap(m.bytes) > maxKeptQueue || cap(m.words) > maxKeptPositions {
-		m.queue, m.words, m.bytes = nil, nil, nil
-	}
+	m.open, m.broken, m.undone, m.call = false, false, nil, Call{}
+	m.queue.reset()
 	ss.change(func(v *view) { v.queued, v.queueBytes = -1, 0 })
 }
 
@@ -284,10 +272,10 @@ func execCommand(c *Call) error {
 // the time stands still.
 func (ss *session) execQueue(out *resp.Writer) error {
 	m := &ss.multi
-	out.Array(len(m.queue))
+	out.Array(len(m.queue.steps))
 	undone := m.undone
-	for i := range m.queue {
-		st := &m.queue[i]
+	for i := range m.queue.steps {
+		st := &m.queue.steps[i]
 		if len(undone) > 0 && undone[0].index == i {
 			out.Raw(undone[0].reply)
 			ss.shown = append(ss.shown, undone[0].shown...)

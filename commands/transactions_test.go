@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,18 +53,37 @@ func TestMultiSelect(t *testing.T) {
 	c.want("+OK "+queued+" "+queued+" -ERR "+errInternal.Error()+" $-1", "MULTI", "SELECT 3", "BROKEN a", "EXEC", "GET a")
 }
 
+// TestMultiQueueLimit has a client queue more than it may: it is told so, nothing is executed, and it can go on.
 func TestMultiQueueLimit(t *testing.T) {
 	s := startServer(t)
 	if err := s.config.Set(config.Pair{Name: "client-query-buffer-limit", Value: "1mb"}); err != nil {
 		t.Fatal(err)
 	}
 	c := s.client()
-	c.want("+OK "+queued, "MULTI", "SET a 1")
-	c.want("-ERR "+errQueueTooLong.Error(), "SET a "+strings.Repeat("x", 2<<20), "EXEC")
-	if !c.conn.Closing() {
-		t.Error("the client was not cut off")
+	ss := sessionOf(c.conn)
+	c.want("+OK "+queued+" -ERR "+errQueueTooLong.Error(), "MULTI", "SET a 1", "SET a "+strings.Repeat("x", 1<<20))
+	if v := ss.show(); v.queued != 0 || v.queueBytes != 0 || ss.multi.queue.size != 0 {
+		t.Errorf("%d commands of %d bytes are shown and %d bytes kept of what can't be executed", v.queued, v.queueBytes, ss.multi.queue.size)
 	}
-	s.client().want("$-1", "GET a")
+	c.want(queued+" -EXECABORT Transaction discarded because of previous errors. $-1 $-1", "SET b 1", "EXEC", "GET a", "GET b")
+	c.want("+OK "+queued+" *1 +OK $1 1", "MULTI", "SET a 1", "EXEC", "GET a")
+	many := append([]string{"MULTI"}, slices.Repeat([]string{"SET a 2"}, 1<<20/int(footprint([][]byte{{1, 2, 3}, {1}, {1}})))...)
+	c.send(append(many, "EXEC")...)
+	c.want("$1 2 +OK", "GET a", "MULTI")
+	c.send(many[1:]...)
+	c.want("-ERR "+errQueueTooLong.Error()+" +OK $1 2", "SET a 3", "DISCARD", "GET a")
+}
+
+// TestBrokenMultiDoesNotGrow queues on behind an error, after which EXEC will refuse.
+func TestBrokenMultiDoesNotGrow(t *testing.T) {
+	s := startServer(t)
+	c := s.client()
+	ss := sessionOf(c.conn)
+	c.want("+OK "+queued+" -ERR wrong number of arguments for 'get' command "+queued+" "+queued, "MULTI", "SET a 1", "GET", "SET b 1", "SET c 1")
+	if v := ss.show(); v.queued != 1 || len(ss.multi.queue.steps) != 1 {
+		t.Errorf("%d commands are queued, %d are shown; Redis has 1", len(ss.multi.queue.steps), v.queued)
+	}
+	c.want("-EXECABORT Transaction discarded because of previous errors.", "EXEC")
 }
 
 // TestWatch plays, for each case, steps of another client between WATCH and EXEC.

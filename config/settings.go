@@ -135,7 +135,8 @@ func limitSettings() []setting {
 			doc:  "Size of the largest single argument of a command, which is also that of the largest string."},
 		{name: "client-query-buffer-limit", def: "1gb", mutable: true,
 			kind: memory{func(c *Config) *int64 { return &c.ClientQueryBufferLimit }, 1 << 20, math.MaxInt64},
-			doc:  "Size of what one client may have sent without it being executed; a client above it is closed."},
+			doc: "Size of what one client may have sent without it being executed: a client with a command above it is closed, " +
+				"and the commands that MULTI queues are refused above it."},
 		{name: "max-inline-size", def: "64kb",
 			kind: memory{func(c *Config) *int64 { return &c.MaxInlineSize }, 1 << 10, 1 << 30},
 			doc:  "Size of the longest line, of an inline command or a length header."},
