@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,7 +182,7 @@ func (l *commitLog) append(parts []logPart, scratch *logScratch) (pos uint64, er
 		return 0, errLogClosed
 	}
 	b := l.pending
-	b.buf = logAppendRecord(b.buf, head, parts, sum, l.sequence)
+	b.buf = logAppendRecord(b.buf, head, parts, size, sum, l.sequence)
 	b.end += uint64(size)
 	b.records++
 	for i := range parts {
@@ -453,10 +454,11 @@ func logEncodeHead(head []byte, parts []logPart) (_ []byte, size int64, sum uint
 	return head, size, sum, nil
 }
 
-// logAppendRecord appends a whole record to buf and completes its checksum with the sequence.
-func logAppendRecord(buf, head []byte, parts []logPart, sum uint32, sequence uint64) []byte {
+// logAppendRecord appends a whole record to buf and completes its checksum with the sequence. size is the record's, so that buf grows
+// once, and not with each part.
+func logAppendRecord(buf, head []byte, parts []logPart, size int64, sum uint32, sequence uint64) []byte {
 	start := len(buf)
-	buf = append(buf, head...)
+	buf = append(slices.Grow(buf, int(size)), head...)
 	for i := range parts {
 		buf = append(buf, parts[i].repr...)
 	}

@@ -485,10 +485,25 @@ func TestLogHeaderLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := logAppendRecord(nil, head, []logPart{{repr: []byte("ab")}}, sum, 9)
+	record := logAppendRecord(nil, head, []logPart{{repr: []byte("ab")}}, size, sum, 9)
 	want = []byte{26, 0, 0, 0, 0, 0, 0, 0, 1, 0, 5, 0, 6, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 'a', 'b', 9, 0, 0, 0, 0, 0, 0, 0}
 	binary.LittleEndian.PutUint32(want[4:], binary.LittleEndian.Uint32(record[4:]))
 	if !bytes.Equal(record, want) || size != int64(len(record)) {
 		t.Fatalf("record % x", record)
+	}
+}
+
+// TestLogAppendGrowsOnce appends a record of several large parts, which would be copied with each part if the buffer grew with it.
+func TestLogAppendGrowsOnce(t *testing.T) {
+	var parts []logPart
+	for n := range uint16(4) {
+		parts = append(parts, logPart{shard: n, number: 1, repr: make([]byte, 1<<20)})
+	}
+	head, size, sum, err := logEncodeHead(nil, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(1, func() { logAppendRecord(nil, head, parts, size, sum, 1) }); n != 1 {
+		t.Errorf("the buffer was allocated %v times", n)
 	}
 }
