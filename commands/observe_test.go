@@ -124,6 +124,43 @@ func TestObserveWhatIsDue(t *testing.T) {
 	c.contains(c.send("zcard codeq:q:"+queue+":delayed", "q.stats "+queue), "$5 ready :1", "$7 delayed :0")
 }
 
+// TestDueWhileAHomeHangs: the tasks of one queue whose time has come are made pending, but for those whose home hangs, and the queue's
+// shard is free meanwhile.
+func TestDueWhileAHomeHangs(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	const hung = testShards - 1
+	queue, stuck, other := "", "", ""
+	for i := 0; queue == "" || stuck == "" || other == ""; i++ {
+		id := fmt.Sprint("id", i)
+		if s.router.Route(0, []byte("codeq:q:q"+fmt.Sprint(i)+":inprog")).Shard == 0 {
+			queue = fmt.Sprint("q", i)
+		}
+		switch s.router.Home([]byte(id)) {
+		case hung:
+			stuck = id
+		case 1:
+			other = id
+		}
+	}
+	pending := "lrange codeq:q:" + queue + ":pending:0 0 -1"
+	c.send("q.enqueue "+queue+" p delay 1000 id "+stuck, "q.enqueue "+queue+" p delay 1000 id "+other)
+	tx := s.holdShard(hung)
+	s.clock.Advance(time.Second)
+	c.elapse(bulks(other), pending)
+	tx.End()
+	c.elapse(bulks(stuck, other), pending)
+	c.want(":0", "zcard codeq:q:"+queue+":delayed")
+}
+
+// elapse sends a line until the reply is as wanted, and lets time pass meanwhile.
+func (c *client) elapse(want, line string) {
+	for c.send(line) != want {
+		c.s.clock.Advance(10 * time.Millisecond)
+		runtime.Gosched()
+	}
+}
+
 // TestObserverPanics: the shards are free again.
 func TestObserverPanics(t *testing.T) {
 	look := declare("look", "LOOK", 0, nil, func(c *Call) error {

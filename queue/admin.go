@@ -274,7 +274,7 @@ func (t *Tx) Cleanup(untilMs int64, count int) (n int64, err error) {
 		if err != nil {
 			return n, err
 		}
-		ids, _, err := first(agenda, untilMs, count-int(n))
+		ids, _, err := t.first(agenda, untilMs, count-int(n))
 		if err != nil {
 			return n, err
 		}

@@ -155,10 +155,17 @@ func (t *Tx) nowIf(more bool) int64 {
 	return 0
 }
 
-// first lists up to limit members of an agenda that are due.
-func first(agenda shard.ZSet, nowMs int64, limit int) (ids [][]byte, more bool, err error) {
-	until := shard.ScoreRange{Min: math.Inf(-1), Max: scoreOf(nowMs)}
+// maxPassedOver is how many members of an agenda are passed over in the search for others that something can be done about.
+const maxPassedOver = 1024
+
+// first lists up to limit members of an agenda that are due, but for those whose home hangs: the timekeeper comes back to them.
+func (t *Tx) first(agenda shard.ZSet, nowMs int64, limit int) (ids [][]byte, more bool, err error) {
+	until, passed := shard.ScoreRange{Min: math.Inf(-1), Max: scoreOf(nowMs)}, 0
 	err = agenda.RangeByScore(until, false, func(member []byte, _ float64) bool {
+		if t.db.Hangs(t.queues.Home(t.db.Number(), member)) {
+			passed++
+			return passed < maxPassedOver
+		}
 		if more = len(ids) == limit; !more {
 			ids = append(ids, bytes.Clone(member))
 		}
@@ -173,7 +180,7 @@ func (t *Tx) moveDue(ordinal int, key []byte, limit int) (more bool, err error) 
 	if err != nil {
 		return false, t.tolerate(err)
 	}
-	ids, more, err := first(delayed, t.db.Now(), limit)
+	ids, more, err := t.first(delayed, t.db.Now(), limit)
 	if err != nil {
 		return false, err
 	}
@@ -230,7 +237,7 @@ func (t *Tx) retire(ordinal int, untilMs int64, limit int) (more bool, err error
 	if err != nil {
 		return false, t.tolerate(err)
 	}
-	ids, more, err := first(agenda, untilMs, limit)
+	ids, more, err := t.first(agenda, untilMs, limit)
 	if err != nil {
 		return false, err
 	}

@@ -14,6 +14,7 @@
 //	shard.go     what one shard does in a transaction
 //	log*.go      the commit log
 //	janitor.go   expiry and clearing in the background
+//	track.go     keys that mean something to a Tracker, and when something is due; timekeeper.go has it done
 //	stats.go     what is counted for INFO, and saving on demand
 //	store.go     opening, replay, trimming, closing; format.go: what the data directory consists of
 //
@@ -25,9 +26,9 @@
 //
 // # Goroutines
 //
-// For each shard a janitor, for the store a trimmer of the log, which saves as well, for the log a ticker. Close stops them.
+// For each shard a janitor and a timekeeper, for the store a trimmer of the log, which saves as well, for the log a ticker. Close stops them.
 // One that runs Options.Fatal when the store fails. While a shard's lock is taken, up to maxProbes that wait for it on behalf of
-// BeginWithin.
+// BeginWithin and of timekeepers.
 //
 // # Errors
 //

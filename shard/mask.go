@@ -54,6 +54,14 @@ func (m *Mask) Contains(o Mask) bool {
 	return true
 }
 
+// without is the set without the members of o.
+func (m Mask) without(o Mask) Mask {
+	for i := range m {
+		m[i] &^= o[i]
+	}
+	return m
+}
+
 // Empty tells whether the set has no members.
 func (m *Mask) Empty() bool { return *m == Mask{} }
 

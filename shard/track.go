@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -116,22 +115,26 @@ func (k registryKey) append(dst []byte) []byte {
 
 // agenda is a key that something is to be done about.
 type agenda struct {
-	db    int
-	key   string
-	dueMs int64
-	index int // in the heap
+	db       int
+	key      string
+	dueMs    int64
+	putOffMs int64 // until then the timekeeper leaves it alone
+	index    int   // in the heap
 }
+
+// atMs is when the timekeeper attends to it.
+func (a *agenda) atMs() int64 { return max(a.dueMs, a.putOffMs) }
 
 type agendaKey struct {
 	db  int
 	key string
 }
 
-// agendaHeap has the one that is due first in front.
+// agendaHeap has the one in front that is attended to first.
 type agendaHeap []*agenda
 
 func (h agendaHeap) Len() int           { return len(h) }
-func (h agendaHeap) Less(i, j int) bool { return h[i].dueMs < h[j].dueMs }
+func (h agendaHeap) Less(i, j int) bool { return h[i].atMs() < h[j].atMs() }
 func (h agendaHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
@@ -151,13 +154,17 @@ func (h *agendaHeap) Pop() any {
 	return a
 }
 
-// bucketHeap has the earliest bucket in front.
-type bucketHeap []int64
+// lapseBucket is the leases that end within the same 16 ms, and when the timekeeper attends to them: then, or later when that was
+// put off.
+type lapseBucket struct{ bucket, atMs int64 }
+
+// bucketHeap has the bucket in front that is attended to first.
+type bucketHeap []lapseBucket
 
 func (h bucketHeap) Len() int           { return len(h) }
-func (h bucketHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h bucketHeap) Less(i, j int) bool { return h[i].atMs < h[j].atMs }
 func (h bucketHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *bucketHeap) Push(x any)        { *h = append(*h, x.(int64)) }
+func (h *bucketHeap) Push(x any)        { *h = append(*h, x.(lapseBucket)) }
 func (h *bucketHeap) Pop() any {
 	old := *h
 	b := old[len(old)-1]
@@ -323,7 +330,7 @@ func (s *Shard) schedule(db int, key string, dueMs int64) {
 	default:
 		return
 	}
-	s.times.rouse(dueMs)
+	s.times.rouse(a.atMs())
 }
 
 func (s *Shard) unschedule(db int, key string) {
@@ -354,7 +361,7 @@ func (t *timetable) nudge() {
 func (t *timetable) lapse(c lapseChange) {
 	n, ok := t.lapses[c.bucket]
 	if !ok {
-		heap.Push(&t.buckets, c.bucket)
+		heap.Push(&t.buckets, lapseBucket{c.bucket, bucketEnd(c.bucket)})
 		t.rouse(bucketEnd(c.bucket))
 	}
 	t.lapses[c.bucket] = n + c.by
@@ -468,6 +475,9 @@ func (s *Shard) prompt(o *object, nowMs int64) error {
 	return err
 }
 
+// Hangs tells of a shard that the transaction does not hold that it was asked for and did not answer. What needs it will fail.
+func (d DB) Hangs(ordinal int) bool { return d.tx.hung.Has(ordinal) && !d.tx.locked.Has(ordinal) }
+
 // Mute says whether what the transaction does from now on is the tracker's own doing, of which it is not told, and returns what was said before.
 func (tx *Tx) Mute(on bool) (was bool) {
 	was, tx.muted = tx.muted, on
@@ -519,169 +529,4 @@ func (d DB) Fragment(ordinal int, key []byte) (ZSet, error) {
 		err = ErrWrongType
 	}
 	return ZSet{handle{db: d, key: key, kind: KindZSet, s: s, o: o}}, err
-}
-
-// keepTime runs until the store closes.
-func (s *Shard) keepTime() {
-	s.repeat(s.times.wake, "what is due was not done, and is tried again", s.attend)
-}
-
-// attend does one round of what is due and tells when the next is.
-func (s *Shard) attend(tx *Tx) (again time.Time, err error) {
-	err = tx.Repeat(MaskOf(s.ordinal), func() error {
-		s.serveGroups(tx)
-		if err := s.attendLapses(tx); err != nil {
-			return err
-		}
-		if err := s.attendAgendas(tx); err != nil {
-			return err
-		}
-		s.times.wakeAtMs = s.times.next()
-		again = time.UnixMilli(min(s.times.wakeAtMs, tx.nowMs+time.Hour.Milliseconds()))
-		return nil
-	})
-	if err != nil {
-		again = s.store.clock.Now().Add(time.Second)
-	}
-	return again, err
-}
-
-// next is the earliest time at which something may be due.
-func (t *timetable) next() int64 {
-	next := int64(math.MaxInt64)
-	if len(t.first) > 0 {
-		next = t.first[0].dueMs
-	}
-	t.skipEmpty()
-	if len(t.buckets) > 0 {
-		next = min(next, bucketEnd(t.buckets[0]))
-	}
-	return next
-}
-
-// skipEmpty drops the earliest buckets as long as they have no leases.
-func (t *timetable) skipEmpty() {
-	for len(t.buckets) > 0 && t.lapses[t.buckets[0]] <= 0 {
-		delete(t.lapses, heap.Pop(&t.buckets).(int64))
-	}
-}
-
-// Repeat runs fn under the locks of the shards, and again with those that it turns out to need besides.
-func (tx *Tx) Repeat(shards Mask, fn func() error) error {
-	for try := 1; ; try++ {
-		tx.Begin(shards)
-		err := fn()
-		tx.End()
-		if err != ErrConflict {
-			return err
-		}
-		if shards = tx.Wanted(); try >= maxHandovers {
-			shards = tx.store.All()
-		}
-	}
-}
-
-// attendLapses removes leases whose deadline has passed, which has the tracker act on them.
-func (s *Shard) attendLapses(tx *Tx) error {
-	left := attendLimit
-	for s.times.skipEmpty(); len(s.times.buckets) > 0 && left > 0; s.times.skipEmpty() {
-		bucket := s.times.buckets[0]
-		if bucketEnd(bucket) > tx.nowMs {
-			return nil
-		}
-		n, err := s.attendBucket(tx, bucket, left)
-		if err == nil {
-			err = tx.Commit()
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			s.times.lapses[bucket] = 0 // the others were leases of databases that were emptied
-		}
-		left -= n
-	}
-	return nil
-}
-
-// attendBucket removes up to limit leases of one bucket.
-func (s *Shard) attendBucket(tx *Tx, bucket int64, limit int) (n int, err error) {
-	var due [][]byte
-	start, end := appendLapseKey(nil, bucket<<lapseBucketBits, 0, ""), appendLapseKey(nil, (bucket+1)<<lapseBucketBits, 0, "")
-	it, err := s.iterate(s.db, start, end)
-	if err != nil {
-		return 0, err
-	}
-	for ok := it.First(); ok && len(due) < limit; ok = it.Next() {
-		due = append(due, append([]byte(nil), it.Key()...))
-	}
-	if err := s.finish(it); err != nil {
-		return 0, err
-	}
-	for _, row := range due {
-		_, space, key := splitDeadlineKey(row)
-		o, err := s.lookupIn(tx.nowMs, space, key)
-		if err != nil {
-			return 0, err
-		}
-		if o == nil { // the row of a database that was emptied
-			s.delete(row)
-		}
-	}
-	return len(due), nil
-}
-
-// lookupIn is lookup in a keyspace, nil if no database has it.
-func (s *Shard) lookupIn(nowMs int64, space uint32, key []byte) (*object, error) {
-	for db := range s.state.spaces {
-		if s.state.spaces[db].id == space {
-			return s.lookup(nowMs, db, key)
-		}
-	}
-	return nil, nil
-}
-
-// attendAgendas has the tracker do what is due at the agendas, one after the other.
-func (s *Shard) attendAgendas(tx *Tx) error {
-	for range attendLimit {
-		if len(s.times.first) == 0 || s.times.first[0].dueMs > tx.nowMs {
-			return nil
-		}
-		a := s.times.first[0]
-		was := tx.Mute(true)
-		again, err := s.store.tracker.Due(tx.DB(a.db), s.ordinal, []byte(a.key), attendLimit)
-		tx.Mute(was)
-		if err == nil {
-			err = tx.Commit()
-		}
-		if err != nil {
-			return err
-		}
-		if again != 0 {
-			if s.schedule(a.db, a.key, again); again <= tx.nowMs {
-				return nil // others get their turn
-			}
-			continue
-		}
-		if err := s.resettle(tx, a); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// resettle looks when the key is due next.
-func (s *Shard) resettle(tx *Tx, a *agenda) error {
-	was := tx.Mute(true)
-	defer tx.Mute(was)
-	o, err := s.lookup(tx.nowMs, a.db, []byte(a.key))
-	if err != nil {
-		return err
-	}
-	if o.track == nil || !o.track.Agenda {
-		s.unschedule(a.db, a.key)
-		return nil
-	}
-	s.settleAgenda(o)
-	return nil
 }

@@ -43,6 +43,8 @@ type Tx struct {
 
 	muted    bool  // see Mute
 	partial  bool  // see BeginWithin
+	yielding bool  // see yield
+	hung     Mask  // of a yielding transaction, the shards that have not answered
 	narrow   int   // one more than the ordinal of the shard whose fragments alone are seen, see Narrow; 0: all are
 	counting bool  // see CountLookups
 	counted  *byte // the argument that was counted last
@@ -59,14 +61,28 @@ func (tx *Tx) Begin(shards Mask) {
 		s.mu.Lock()
 		s.tx, tx.top = tx, n
 	}
-	tx.locked, tx.muted, tx.narrow, tx.partial = shards, false, 0, false
+	tx.locked = shards
 	tx.begin()
 }
 
-// begin fixes the transaction's time.
+// begin fixes the time of a transaction that has its locks.
 func (tx *Tx) begin() {
+	tx.muted, tx.partial, tx.yielding, tx.hung, tx.narrow = false, false, false, Mask{}, 0
 	tx.began = tx.store.clock.Now()
 	tx.nowMs = tx.began.UnixMilli()
+}
+
+// yield makes the transaction, which has just begun, one that gives up its locks before it waits for another: what reaches a shard that is
+// not held and whose lock is taken fails with ErrConflict, whatever its ordinal. Of those in hung it is known that waiting would be in vain.
+func (tx *Tx) yield(hung Mask) { tx.yielding, tx.hung = true, hung }
+
+// needsHung tells whether the error of what a yielding transaction did is that it needs a shard that hangs, and drops that then.
+func (tx *Tx) needsHung(err error) bool {
+	if !errors.Is(err, ErrConflict) || !tx.hung.Contains(tx.wanted.without(tx.locked)) {
+		return false
+	}
+	tx.Abort()
+	return true
 }
 
 // Began is the transaction's time.
@@ -78,6 +94,13 @@ func (tx *Tx) Began() time.Time { return tx.began }
 // Which shards answer is found out before any is locked, so a shard that hangs keeps nobody from the others, and takes no time from
 // those that are only busy.
 func (tx *Tx) BeginWithin(shards Mask, patience time.Duration) {
+	tx.lockWithin(shards, patience)
+	tx.begin()
+	tx.partial = true
+}
+
+// lockWithin locks those of the shards that it can within about the time.
+func (tx *Tx) lockWithin(shards Mask, patience time.Duration) {
 	shards = tx.store.answering(shards, patience)
 	timer := tx.store.clock.NewTimer(patience)
 	defer timer.Stop()
@@ -89,8 +112,6 @@ func (tx *Tx) BeginWithin(shards Mask, patience time.Duration) {
 		}
 		tx.hold(s)
 	}
-	tx.muted, tx.narrow, tx.partial = false, 0, true
-	tx.begin()
 }
 
 // answering tells which of the shards can be locked within the time, all of them being asked at once. None is held meanwhile.
@@ -194,7 +215,7 @@ func (tx *Tx) shard(ordinal int) (*Shard, error) {
 	if tx.locked.Has(ordinal) {
 		return s, nil
 	}
-	if ordinal > tx.top && !tx.partial {
+	if ordinal > tx.top && !tx.partial && !tx.yielding {
 		s.mu.Lock()
 	} else if !s.mu.TryLock() {
 		if tx.partial {
