@@ -181,11 +181,7 @@ func queuesCommand(c *Call) error {
 		return err
 	}
 	return c.observe(c.server.store.All(), func(tx *shard.Tx) error {
-		tasks, err := c.session.observedOn(tx.DB(c.db))
-		if err != nil {
-			return err
-		}
-		known, err := tasks.Known()
+		tasks, known, err := c.knownQueues(tx)
 		if err != nil {
 			return err
 		}
@@ -419,13 +415,17 @@ func writeShard(out *resp.Writer, s shard.ShardStats, failure error) {
 	}
 }
 
+// knownQueues lists the queues of the selected database on the shards that answer, and returns what tells more of them.
+func (c *Call) knownQueues(tx *shard.Tx) (tasks *queue.Tx, known []queue.Known, err error) {
+	if tasks, err = c.session.observedOn(tx.DB(c.db)); err == nil {
+		known, err = tasks.Known()
+	}
+	return tasks, known, err
+}
+
 // infoQueues is the section Queues of INFO: totals over the selected database.
 func infoQueues(c *Call, tx *shard.Tx, r *report) error {
-	tasks, err := c.session.observedOn(tx.DB(c.db))
-	if err != nil {
-		return err
-	}
-	known, err := tasks.Known()
+	tasks, known, err := c.knownQueues(tx)
 	if err != nil {
 		return err
 	}
