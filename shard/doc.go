@@ -16,7 +16,7 @@
 //	janitor.go   expiry and clearing in the background
 //	track.go     keys that mean something to a Tracker, and when something is due; timekeeper.go has it done
 //	stats.go     what is counted for INFO, and saving on demand
-//	store.go     opening, replay, trimming, closing; format.go: what the data directory consists of
+//	store.go     opening, replay, trimming, closing; format.go: what the data directory consists of; compactions.go: how many run at a time
 //
 // # Locks
 //

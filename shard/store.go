@@ -297,6 +297,7 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 			BackgroundError: guard.backgroundError,
 		},
 	}
+	o.Experimental.CompactionScheduler = newCompactions(st.clock)
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
