@@ -7,9 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	lua "github.com/yuin/gopher-lua"
-
-	"codeq/scripting/luaparse"
+	"codeq/scripting/lua"
 )
 
 // shaKey is the SHA1 of a script's text in hexadecimal digits, its name.
@@ -17,19 +15,19 @@ type shaKey [2 * sha1.Size]byte
 
 // script is a compiled script.
 type script struct {
-	sha     shaKey
-	body    string
-	flags   Flags
-	proto   *lua.FunctionProto
-	helpers []luaparse.Helper
-	loaded  bool // stays until a flush
+	sha    shaKey
+	name   string // sha
+	body   string
+	flags  Flags
+	proto  *lua.Proto
+	loaded bool // stays until a flush
 	// used is the cache's turn at which the script was last used.
 	used atomic.Int64
 }
 
-// What a compiled script takes in memory, about: the compiler's slices, which it makes large, and a multiple of its text.
+// What a compiled script takes in memory, about: a multiple of its text besides what each takes.
 const (
-	scriptOverhead = 17 << 10
+	scriptOverhead = 512
 	scriptFactor   = 6
 )
 

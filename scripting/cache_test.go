@@ -72,7 +72,8 @@ func TestEvalCacheIsBounded(t *testing.T) {
 
 // TestFootprint holds the estimate against what scripts take.
 func TestFootprint(t *testing.T) {
-	for name, body := range map[string]string{"short": "return 1", "claim": olderClaimBody} {
+	for name, body := range map[string]string{"short": "return 1", "claim": claimBody,
+		"long": strings.Repeat("do "+strings.ReplaceAll(claimBody, "return false", "")+" end ", 40), "data": "return {" + strings.Repeat("{1, 'x', true}, ", 500) + "}"} {
 		const n = 200
 		e := New(Options{EvalCacheBytes: func() int64 { return 1 << 40 }})
 		var before, after runtime.MemStats

@@ -183,3 +183,45 @@ func TestAsRedis(t *testing.T) {
 		}
 	}
 }
+
+// TestRepliesAsRedis has scripts look at large replies, whose tables are laid out as on a real server.
+func TestRepliesAsRedis(t *testing.T) {
+	redis := startRedis(t)
+	redis.do("HELLO", "3")
+	e := New(Options{})
+	words := []string{"HSET", "many"}
+	for i := range 40 {
+		words = append(words, strconv.Itoa(i*i*7919), fmt.Sprint("value ", i))
+	}
+	redis.do(words...)
+	words[0], words[1] = "SADD", "members"
+	redis.do(words...)
+	words[0], words[1] = "RPUSH", "list"
+	redis.do(words...)
+	const order = "local o = {} for k, v in pairs(t) do o[#o + 1] = tostring(k) .. '=' .. tostring(v) end return o"
+	for command, bodies := range map[string][]string{
+		"HGETALL many": {"local t = C().map " + order, "return C()", "local t = C().map for i = 1, 9 do t[i] = i end " + order,
+			"local t = C().map t['0'] = nil t.x = 1 t.y = 2 " + order},
+		"SMEMBERS members":      {"local t = C().set " + order, "return C()", "local t = C().set t.x = 1 t[true] = 1 t[2.5] = 1 " + order},
+		"LRANGE list 0 -1":      {"local t = C() t.x = 1 t[41] = 41 t[100] = 100 " + order, "local t = C() t[3] = nil t[40] = nil return #t"},
+		"LRANGE list 0 4":       {"local t = C() t[3] = nil t[5] = nil return #t", "local t = C() t[8] = 1 t[7] = 1 t[10] = 1 return #t"},
+		"HMGET many 0 x y 7919": {"local t = C() t.x = 1 t[7] = 7 t[9] = 9 " + order, "local t = C() return #t", "return C()"},
+		"SET s x":               {"local t = C() t.x = 1 t.y = 2 t[1] = 3 " + order},
+		"INCR s":                {"local t = redis.pcall('INCR', 's') t.x = 1 t.y = 2 t[1] = 3 " + order},
+	} {
+		for _, version := range []string{"2", "3"} {
+			redis.do("HELLO", version)
+			caller := rawCaller{newFakeCaller(), redis.do(strings.Fields(command)...)}
+			redis.do("HELLO", "3")
+			for _, body := range bodies {
+				call := "redis.call('" + strings.Join(strings.Fields(command), "', '") + "')"
+				body = "redis.setresp(" + version + ") local function C() return " + call + " end " + body
+				want := redis.do("EVAL", body, "0")
+				got, _, err := e.Eval(nil, []byte(body), nil, nil, caller, 3)
+				if err != nil || string(got) != want {
+					t.Errorf("%s\n got  %q, %v\n want %q", body, clip(string(got)), err, clip(want))
+				}
+			}
+		}
+	}
+}

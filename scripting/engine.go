@@ -1,22 +1,18 @@
 // Package scripting runs Lua scripts as Redis 7.0 does.
 //
-// It owns the script cache, the pool of gopher-lua states, the sandbox with its libraries, the conversion of replies in
-// both directions, every error text that a script or its caller can see, the time limit with BUSY and SCRIPT KILL, and the bound of
-// what a run holds. It
-// must not know commands, keys, shards or connections: a script's commands go out through Caller.
+// It owns the script cache, the pool of states, the sandbox with its libraries, the conversion of replies in both directions, the error
+// texts of all these, the time limit with BUSY and SCRIPT KILL, and the bound of what a run holds. It must not know commands, keys, shards or
+// connections: a script's commands go out through Caller. The language itself is in the packages lua, the machine, and luaparse, the parser.
 //
 // Layout: engine.go is the API; cache.go keeps compiled scripts; shebang.go reads their first lines; functions.go has libraries of
-// functions, functions_state.go runs them; state.go is one pooled state and its run; sandbox.go builds the globals; operators.go and
-// describe.go make the virtual machine's operators and error texts those of Lua 5.1; reply.go converts replies; lib_*.go
-// are the libraries, all our own because gopher-lua's differ from Lua 5.1 and cannot be made read-only. A further
-// library is one lib_*.go file and one line in sandbox.go. output.go is the string that a library builds. memory.go counts what a run
-// holds, protect.go is the protected call. luaparse is the parser.
+// functions, functions_state.go runs them; state.go is one pooled state and its run, arguments.go its KEYS and ARGV; sandbox.go builds the
+// globals; reply.go converts replies; lib_*.go are the libraries. A further library is one lib_*.go file and one line in sandbox.go.
+// raise.go checks their arguments, output.go is the string that a library builds. memory.go bounds what a run holds.
 //
-// A library's tables are never handed to scripts: they see empty tables, facades, whose metatables read from the real one and
-// refuse writes. Library functions look through facades, so a script cannot tell.
+// A script finds nothing that it could change for later ones: all tables of the sandbox are read-only, which the machine and the library
+// functions that write see to.
 //
-// The package starts no goroutines: a script runs on its caller's, and what the runtime calls when garbage was collected only sets
-// flags. Several may run at once, each on its own state. Locks:
+// The package starts no goroutines: a script runs on its caller's. Several may run at once, each on its own state. Locks:
 // cache.mu guards the cache, Engine.poolMu the pool, the list of states and the change of the libraries, state.killMu one state's kill flag;
 // poolMu is taken before killMu, and cache.mu with neither.
 package scripting
@@ -24,15 +20,12 @@ package scripting
 import (
 	"crypto/sha1"
 	"encoding/hex"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	lua "github.com/yuin/gopher-lua"
-
-	"codeq/scripting/luaparse"
+	"codeq/scripting/lua"
 )
 
 // Caller runs the commands that one run of a script issues.
@@ -116,15 +109,8 @@ type Engine struct {
 	lateScripts atomic.Int32 // those that are no functions
 }
 
-// setArrayLimit bounds how far an assignment such as t[60000000] = 1 may fill a table; beyond it the index is hashed. The
-// machine has this limit in a package variable, so it is set once for all engines.
-var setArrayLimit = sync.OnceFunc(func() { lua.MaxArrayIndex = maxArrayIndex })
-
-const maxArrayIndex = 1 << 22
-
 // New makes an engine.
 func New(opts Options) *Engine {
-	setArrayLimit()
 	if opts.PoolSize <= 0 {
 		opts.PoolSize = defaultPoolSize
 	}
@@ -151,7 +137,6 @@ func New(opts Options) *Engine {
 	}
 	e := &Engine{opts: opts, cache: newCache(opts.EvalCacheBytes), states: map[*state]struct{}{}}
 	e.libraries.Store(new(Libraries))
-	e.watchCollector()
 	return e
 }
 
@@ -161,7 +146,7 @@ func (e *Engine) Load(body []byte) (sha string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return string(s.sha[:]), nil
+	return s.name, nil
 }
 
 // Learn compiles a script and caches it as Eval does, without running it.
@@ -274,11 +259,11 @@ func (e *Engine) take() *state {
 	return st
 }
 
-// put returns a state to the pool, unless its run may have left something behind.
+// put returns a state to the pool, unless that is full or the state may hold too much.
 func (e *Engine) put(st *state) {
 	e.poolMu.Lock()
 	defer e.poolMu.Unlock()
-	if st.tainted || len(e.idle) >= e.opts.PoolSize {
+	if st.spent || len(e.idle) >= e.opts.PoolSize {
 		delete(e.states, st)
 		return
 	}
@@ -330,24 +315,9 @@ func compile(key shaKey, body string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	proto, helpers, err := compileChunk(source, "user_script", luaparse.Script)
+	proto, err := lua.Compile(source, "@user_script")
 	if err != nil {
 		return nil, Error("ERR Error compiling script (new function): " + err.Error())
 	}
-	return &script{sha: key, body: body, flags: flags, proto: proto, helpers: helpers}, nil
-}
-
-func compileChunk(body, chunkname string, parse func(src, chunkname string) (luaparse.Chunk, error)) (*lua.FunctionProto, []luaparse.Helper, error) {
-	chunk, err := parse(body, chunkname)
-	if err != nil {
-		return nil, nil, err
-	}
-	proto, err := lua.Compile(chunk.Stmts, chunkname)
-	if err != nil {
-		return nil, nil, errors.New(chunkname + ": function or expression too complex")
-	}
-	// The chunk unpacks its arguments itself; a table `arg` of them would be made on each run and never read.
-	proto.IsVarArg &^= lua.VarArgNeedsArg
-	numberCalls(proto)
-	return proto, chunk.Helpers, nil
+	return &script{sha: key, name: string(key[:]), body: body, flags: flags, proto: proto}, nil
 }

@@ -87,8 +87,8 @@ func (f *fakeCaller) known(dst []byte, proto int, name string, args []string) []
 		}
 		return appendBulk(dst, f.strings[args[1]])
 	case "incr":
-		n, err := strconv.Atoi("0" + f.strings[args[1]])
-		if err != nil {
+		n, err := strconv.Atoi(f.strings[args[1]])
+		if err != nil && isString {
 			return append(dst, "-ERR value is not an integer or out of range\r\n"...)
 		}
 		f.strings[args[1]] = strconv.Itoa(n + 1)

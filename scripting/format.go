@@ -1,11 +1,12 @@
 package scripting
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // conversion is one conversion of string.format: its flags, width, precision (-1 when there is none) and letter.
@@ -15,96 +16,111 @@ type conversion struct {
 	verb                                byte
 }
 
-func (st *state) format(L *lua.LState) int {
+func (st *state) format(L *lua.Thread) int {
 	text := checkString(L, 1)
-	out := make([]byte, 0, len(text)+16)
-	arg := 1
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			out = append(out, text[i])
-			continue
+	out := st.newOutput(L)
+	top, arg := L.Top(), 1
+	for {
+		i := strings.IndexByte(text, '%')
+		if i < 0 {
+			out.room(len(text))
+			out.buf = append(out.buf, text...)
+			return out.push()
 		}
-		i++
-		if i < len(text) && text[i] == '%' {
-			out = append(out, '%')
+		out.buf = append(out.buf, text[:i]...)
+		text = text[i+1:]
+		if text != "" && text[0] == '%' {
+			out.buf = append(out.buf, '%')
+			text = text[1:]
 			continue
 		}
 		arg++
-		if arg > L.GetTop() {
+		if arg > top {
 			argError(L, arg, "no value")
 		}
 		var c conversion
-		c, i = parseConversion(L, text, i)
-		before := len(out)
-		out = st.convert(L, out, c, arg)
-		st.grow(L, len(out), len(out)-before)
+		c, text = parseConversion(L, text)
+		c.write(&out, arg)
+		out.check()
 	}
-	L.Push(lua.LString(out))
-	return 1
 }
 
-func parseConversion(L *lua.LState, text string, i int) (conversion, int) {
-	c := conversion{precision: -1}
-	at := func() byte {
-		if i < len(text) {
-			return text[i]
-		}
-		return 0
+// parseConversion reads what follows a percent sign, and answers what follows that.
+func parseConversion(L *lua.Thread, text string) (c conversion, rest string) {
+	flags := 0
+	for flags < len(text) && c.flag(text[flags]) {
+		flags++
 	}
-	start := i
-	for strings.IndexByte("-+ #0", at()) >= 0 && at() != 0 {
-		switch at() {
-		case '-':
-			c.minus = true
-		case '+':
-			c.plus = true
-		case ' ':
-			c.space = true
-		case '#':
-			c.alternate = true
-		case '0':
-			c.zero = true
-		}
-		i++
+	if flags >= 6 {
+		L.Raise("invalid format (repeated flags)")
 	}
-	if i-start >= 6 {
-		raise(L, "invalid format (repeated flags)")
+	c.width, text = twoDigits(text[flags:])
+	c.precision = -1
+	if text != "" && text[0] == '.' {
+		c.precision, text = twoDigits(text[1:])
 	}
-	digits := func() (n int) {
-		for k := 0; k < 2 && at() >= '0' && at() <= '9'; k++ {
-			n = n*10 + int(at()-'0')
-			i++
-		}
-		return n
+	if text == "" {
+		return c, text
 	}
-	c.width = digits()
-	if at() == '.' {
-		i++
-		c.precision = digits()
+	if isDigit(text[0]) {
+		L.Raise("invalid format (width or precision too long)")
 	}
-	if at() >= '0' && at() <= '9' {
-		raise(L, "invalid format (width or precision too long)")
-	}
-	c.verb = at()
-	return c, i
+	c.verb = text[0]
+	return c, text[1:]
 }
 
-func (st *state) convert(L *lua.LState, out []byte, c conversion, arg int) []byte {
+// flag takes a flag, if the letter is one.
+func (c *conversion) flag(letter byte) bool {
+	switch letter {
+	case '-':
+		c.minus = true
+	case '+':
+		c.plus = true
+	case ' ':
+		c.space = true
+	case '#':
+		c.alternate = true
+	case '0':
+		c.zero = true
+	default:
+		return false
+	}
+	return true
+}
+
+// twoDigits reads a number of so many digits at most.
+func twoDigits(text string) (n int, rest string) {
+	for k := 0; k < 2 && text != "" && isDigit(text[0]); k++ {
+		n = n*10 + int(text[0]-'0')
+		text = text[1:]
+	}
+	return n, text
+}
+
+// write converts an argument.
+func (c *conversion) write(out *output, arg int) {
+	L := out.L
 	switch c.verb {
 	case 'c':
-		char := toInt(checkNumber(L, arg))
+		char := lua.ToInt(checkNumber(L, arg))
 		if char != int(int32(char)) {
 			char = 0 // the last byte of the smallest integer, which x86 makes of what does not fit
 		}
-		return append(out, cString(string(c.pad(nil, "", string([]byte{byte(char)}), false)))...)
+		start := len(out.buf)
+		out.buf = c.pad(out.buf, "", string([]byte{byte(char)}), false)
+		if end := bytes.IndexByte(out.buf[start:], 0); end >= 0 {
+			out.buf = out.buf[:start+end] // it is a C string
+		}
 	case 'd', 'i':
-		return c.signed(out, int64(toInt(checkNumber(L, arg))))
+		out.buf = c.signed(out.buf, int64(checkLong(L, arg)))
 	case 'o', 'u', 'x', 'X':
-		return c.unsigned(out, checkNumber(L, arg))
+		out.buf = c.unsigned(out.buf, checkNumber(L, arg))
 	case 'e', 'E', 'f', 'g', 'G':
-		return c.float(out, checkNumber(L, arg))
+		out.buf = c.float(out.buf, checkNumber(L, arg))
 	case 'q':
-		return appendQuoted(out, checkString(L, arg))
+		s := checkString(L, arg)
+		out.room(len(s))
+		out.buf = appendQuoted(out.buf, s)
 	case 's':
 		s := checkString(L, arg)
 		if c.precision >= 0 || len(s) < wholeString {
@@ -113,14 +129,13 @@ func (st *state) convert(L *lua.LState, out []byte, c conversion, arg int) []byt
 		if c.precision >= 0 && len(s) > c.precision {
 			s = s[:c.precision]
 		}
-		return c.pad(out, "", s, false)
+		out.room(len(s))
+		out.buf = c.pad(out.buf, "", s, false)
+	case 0:
+		L.Raise("invalid option '%%' to 'format'")
+	default:
+		L.Raise("invalid option '%%%s' to 'format'", string([]byte{c.verb}))
 	}
-	letter := ""
-	if c.verb != 0 {
-		letter = string([]byte{c.verb})
-	}
-	raise(L, "invalid option '%%%s' to 'format'", letter)
-	return nil
 }
 
 // wholeString is the length from which a string without a precision is not formatted by C, but taken as it is.
@@ -133,23 +148,28 @@ func cString(s string) string {
 }
 
 // pad writes sign and body in the width; zeros says that zeros may fill it.
-func (c conversion) pad(out []byte, sign, body string, zeros bool) []byte {
+func (c *conversion) pad(out []byte, sign, body string, zeros bool) []byte {
 	fill := c.width - len(sign) - len(body)
 	switch {
-	case fill <= 0:
-		return append(append(out, sign...), body...)
 	case c.minus:
 		out = append(append(out, sign...), body...)
-		return append(out, strings.Repeat(" ", fill)...)
+		return appendFill(out, ' ', fill)
 	case zeros && c.zero:
-		out = append(append(out, sign...), strings.Repeat("0", fill)...)
+		out = appendFill(append(out, sign...), '0', fill)
 		return append(out, body...)
 	}
-	out = append(out, strings.Repeat(" ", fill)...)
+	out = appendFill(out, ' ', fill)
 	return append(append(out, sign...), body...)
 }
 
-func (c conversion) sign(negative bool) string {
+func appendFill(out []byte, c byte, n int) []byte {
+	for range n {
+		out = append(out, c)
+	}
+	return out
+}
+
+func (c *conversion) sign(negative bool) string {
 	switch {
 	case negative:
 		return "-"
@@ -162,7 +182,7 @@ func (c conversion) sign(negative bool) string {
 }
 
 // digits pads an integer's digits to the precision; the precision 0 writes no digit for zero.
-func (c conversion) digits(text string) string {
+func (c *conversion) digits(text string) string {
 	if c.precision == 0 && text == "0" {
 		return ""
 	}
@@ -172,16 +192,16 @@ func (c conversion) digits(text string) string {
 	return text
 }
 
-func (c conversion) signed(out []byte, v int64) []byte {
-	text := strconv.FormatInt(v, 10)
-	text = strings.TrimPrefix(text, "-")
+func (c *conversion) signed(out []byte, v int64) []byte {
+	var buf [24]byte
+	text := strings.TrimPrefix(string(strconv.AppendInt(buf[:0], v, 10)), "-")
 	return c.pad(out, c.sign(v < 0), c.digits(text), c.precision < 0)
 }
 
-func (c conversion) unsigned(out []byte, v float64) []byte {
-	bits := uint64(toInt(v))
+func (c *conversion) unsigned(out []byte, v float64) []byte {
+	bits := uint64(lua.ToInt(v))
 	if v >= 1<<63 {
-		bits = uint64(toInt(v-1<<63)) ^ 1<<63 // as x86 does it; from 2^64 on that is 0
+		bits = uint64(lua.ToInt(v-1<<63)) ^ 1<<63 // as x86 does it; from 2^64 on that is 0
 	}
 	prefix, text := "", ""
 	switch c.verb {
@@ -204,11 +224,14 @@ func (c conversion) unsigned(out []byte, v float64) []byte {
 	return c.pad(out, prefix, text, c.precision < 0)
 }
 
-func (c conversion) float(out []byte, v float64) []byte {
+func (c *conversion) float(out []byte, v float64) []byte {
 	sign := c.sign(math.Signbit(v))
 	upper := c.verb == 'E' || c.verb == 'G'
 	if math.IsInf(v, 0) || math.IsNaN(v) {
-		text := strings.TrimPrefix(specialText(v), "-")
+		text := "inf"
+		if math.IsNaN(v) {
+			text = "nan"
+		}
 		if upper {
 			text = strings.ToUpper(text)
 		}
@@ -219,14 +242,15 @@ func (c conversion) float(out []byte, v float64) []byte {
 		precision = 6
 	}
 	v = math.Abs(v)
-	var body []byte
+	var buf [64]byte
+	body := buf[:0]
 	switch c.verb {
 	case 'f':
-		body = strconv.AppendFloat(nil, v, 'f', precision, 64)
+		body = strconv.AppendFloat(body, v, 'f', precision, 64)
 	case 'e', 'E':
-		body = strconv.AppendFloat(nil, v, 'e', precision, 64)
+		body = strconv.AppendFloat(body, v, 'e', precision, 64)
 	default:
-		body = appendGeneral(nil, v, precision, c.alternate)
+		body = lua.AppendGeneral(body, v, precision, c.alternate)
 	}
 	text := string(body)
 	if c.alternate && !strings.Contains(text, ".") {

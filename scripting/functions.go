@@ -7,9 +7,7 @@ import (
 	"strings"
 	"time"
 
-	lua "github.com/yuin/gopher-lua"
-
-	"codeq/scripting/luaparse"
+	"codeq/scripting/lua"
 )
 
 // Functions live in libraries. A library is Lua code that registers functions when it is loaded; a function is called by
@@ -30,8 +28,7 @@ type Library struct {
 	code      string
 	functions []*Function // in the order in which they were registered
 
-	proto   *lua.FunctionProto
-	helpers []luaparse.Helper
+	proto *lua.Proto
 }
 
 // Name is the library's name.
@@ -171,7 +168,7 @@ func (e *Engine) AddLibrary(to *Libraries, code []byte, replace bool, limit time
 	if !replace && to.Library(lib.name) != nil {
 		return nil, nil, Error("ERR Library '" + lib.name + "' already exists")
 	}
-	lib.proto, lib.helpers, err = compileChunk(source, "user_function", luaparse.Main)
+	lib.proto, err = lua.Compile(source, "@user_function")
 	if err != nil {
 		return nil, nil, Error("ERR Error compiling function: " + err.Error())
 	}

@@ -4,36 +4,39 @@ import (
 	"strings"
 	"time"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // A state runs scripts and functions in turn, in two worlds. Functions have globals of their own, without KEYS, ARGV and
 // what redis has for scripts only; while a library's code runs, there is nothing but redis, and in it nothing but what registers
-// functions and writes to the log. Both are seen through one table, which the functions that the code defines keep. The
-// worlds are built on the first load, and a library's code is run on the first call, so that a state has what it needs.
+// functions and writes to the log. Both are one table, which the functions that the code defines keep: its fields change. The
+// table is made on the first load, and a library's code is run on the first call, so that a state has what it needs.
 //
 // The local variables of a library's code live as long as its state has the library. They are not shared with the library's
 // copies on other states, so what a function keeps in them is a cache at best.
 
 // functionWorld is what functions see of a state.
 type functionWorld struct {
-	globals  *lua.LTable // the facade that all code of libraries has
-	behind   *lua.LTable // its metatable, whose __index is one of the following
-	loading  *lua.LTable // what a library's code sees
-	running  *lua.LTable // what a function sees when it is called
-	known    map[*Library][]*lua.LFunction
+	globals  *lua.Table           // of all code of libraries
+	fields   map[string]lua.Value // of globals when a function is called
+	loading  lua.Value            // redis while a library's code runs
+	known    map[*Library][]*lua.Function
 	register *registration // while a library's code runs
 }
 
 // registration is what a library's code has registered so far.
 type registration struct {
 	functions []*Function
-	callbacks []*lua.LFunction
+	callbacks []*lua.Function
 }
 
-// scriptsOnly are the fields of redis that functions lack.
+// scriptsOnly are the globals, and the fields of redis, that functions lack.
 func scriptsOnly(name string) bool {
-	return name == "replicate_commands" || name == "breakpoint" || name == "debug"
+	switch name {
+	case "KEYS", "ARGV", "__redis__err__handler", "replicate_commands", "breakpoint", "debug":
+		return true
+	}
+	return false
 }
 
 // whileLoading are the fields of redis that a library's code sees, besides register_function.
@@ -41,51 +44,62 @@ func whileLoading(name string) bool {
 	return name == "log" || strings.HasPrefix(name, "LOG_") || strings.HasPrefix(name, "REDIS_VERSION")
 }
 
+// fields answers the fields of a table that are wanted.
+func fields(t *lua.Table, wanted func(name string) bool) map[string]lua.Value {
+	all := map[string]lua.Value{}
+	for k, v, _ := t.Next(lua.Nil); !k.IsNil(); k, v, _ = t.Next(k) {
+		if name, _ := k.Text(); wanted(name) {
+			all[name] = v
+		}
+	}
+	return all
+}
+
 // buildFunctionWorld makes the globals of functions from those of scripts.
 func (st *state) buildFunctionWorld() {
-	L, w := st.L, &st.functions
-	refuse := L.NewFunction(refuseWrite)
-	missing := st.globals.Metatable // raises an error for what is not there
-	w.loading, w.running = L.NewTable(), L.NewTable()
-	st.globals.ForEach(func(k, v lua.LValue) { w.running.RawSet(k, v) })
-	w.running.RawSetString("KEYS", lua.LNil)
-	w.running.RawSetString("ARGV", lua.LNil)
-	loading, running := L.NewTable(), L.NewTable()
-	st.view(st.globals.RawGetString("redis").(*lua.LTable)).ForEach(func(k, v lua.LValue) {
-		name := k.String()
-		if !scriptsOnly(name) {
-			running.RawSet(k, v)
+	w := &st.functions
+	forFunctions := func(name string) bool { return !scriptsOnly(name) }
+	redis := st.globals.GetText("redis").Table()
+	w.fields = fields(st.globals, forFunctions)
+	w.fields["redis"] = sealed(nil, fields(redis, forFunctions)).Value()
+	w.globals = sealed(nil, w.fields)
+	w.fields["_G"] = w.globals.Value()
+	w.globals.SetText("_G", w.globals.Value())
+	w.globals.SetMetatable(st.globals.Metatable())
+	loading := sealed(map[string]lua.GoFunc{"register_function": st.registerFunction}, fields(redis, whileLoading))
+	loading.SetMetatable(st.globals.Metatable())
+	w.loading = loading.Value()
+	w.known = map[*Library][]*lua.Function{}
+}
+
+// show makes the globals those of a library's code, or those of functions.
+func (w *functionWorld) show(loading bool) {
+	for name, v := range w.fields {
+		if loading {
+			v = lua.Nil
 		}
-		if whileLoading(name) {
-			loading.RawSet(k, v)
-		}
-	})
-	loading.RawSetString("register_function", L.NewFunction(st.registerFunction))
-	loading.Metatable = missing
-	w.loading.RawSetString("redis", st.facade(loading, refuse))
-	w.running.RawSetString("redis", st.facade(running, refuse))
-	w.loading.Metatable, w.running.Metatable = missing, missing
-	w.globals = st.facade(w.running, refuse)
-	w.behind = w.globals.Metatable.(*lua.LTable)
-	w.running.RawSetString("_G", w.globals)
-	w.known = map[*Library][]*lua.LFunction{}
+		w.globals.SetText(name, v)
+	}
+	if loading {
+		w.globals.SetText("redis", w.loading)
+	}
 }
 
 // runLibrary runs a library's code and answers what it has registered. A run must have begun.
-func (st *state) runLibrary(lib *Library) (registration, error) {
-	L, w := st.L, &st.functions
+func (st *state) runLibrary(lib *Library) (registration, *lua.Error) {
+	w := &st.functions
 	if w.globals == nil {
 		st.buildFunctionWorld()
 	}
+	st.world = w.globals
 	w.register = new(registration)
-	w.behind.RawSetString("__index", w.loading)
-	L.Env = w.globals
-	err := st.runChunk(lib.proto, lib.helpers, 0)
-	L.Env = st.facades[st.globals]
-	w.behind.RawSetString("__index", w.running)
+	w.show(true)
+	st.L.Push(lua.NewClosure(lib.proto, w.globals).Value())
+	thrown := st.L.PCall(0, 0)
+	w.show(false)
 	registered := *w.register
 	w.register = nil
-	return registered, err
+	return registered, thrown
 }
 
 // learnLibrary runs a library's code for the first time, which tells the library what functions it has. The error's text is
@@ -94,14 +108,12 @@ func (st *state) learnLibrary(lib *Library, limit time.Duration) error {
 	st.begin(nil)
 	defer st.end()
 	st.loadLimit = limit
-	registered, err := st.runLibrary(lib)
+	registered, thrown := st.runLibrary(lib)
 	switch {
 	case st.stopped:
-		st.tainted = true
 		return st.stop
-	case err != nil:
-		st.tainted = true
-		return Error(st.failureText(err))
+	case thrown != nil:
+		return Error(failureText(thrown.Value))
 	}
 	lib.functions = registered.functions
 	for i, f := range lib.functions {
@@ -112,12 +124,12 @@ func (st *state) learnLibrary(lib *Library, limit time.Duration) error {
 }
 
 // callback finds a function on this state, after its library's code has run there.
-func (st *state) callback(f *Function) (*lua.LFunction, error) {
+func (st *state) callback(f *Function) (*lua.Function, *lua.Error) {
 	callbacks, ok := st.functions.known[f.library]
 	if !ok {
-		registered, err := st.runLibrary(f.library)
-		if err != nil || st.stopped {
-			return nil, err
+		registered, thrown := st.runLibrary(f.library)
+		if thrown != nil {
+			return nil, thrown
 		}
 		callbacks = registered.callbacks
 		st.functions.known[f.library] = callbacks
@@ -140,18 +152,18 @@ func (st *state) call(dst []byte, c FunctionCall) (reply []byte, raised bool, er
 	defer st.end()
 	st.function, st.words = c.Function, c.Command
 	st.random = st.e.callSeed()
-	L := st.L
-	callback, err := st.callback(c.Function)
-	if err == nil && !st.stopped {
-		L.Env = st.functions.globals
-		L.Push(callback)
-		L.Push(st.arguments(c.Keys, &st.keys))
-		L.Push(st.arguments(c.Args, &st.argv))
-		err = L.PCall(2, 1, nil)
-		L.Env = st.facades[st.globals]
+	callback, thrown := st.callback(c.Function)
+	if thrown == nil {
+		st.world = st.functions.globals
+		keys, _ := st.keys.of(c.Keys)
+		args, _ := st.argv.of(c.Args)
+		st.L.Push(callback.Value())
+		st.L.Push(keys.Value())
+		st.L.Push(args.Value())
+		thrown = st.L.PCall(2, 1)
 		st.keys.table, st.argv.table = nil, nil // the library may have kept them
 	}
-	return st.finish(dst, err, c.Function.Name, c.Proto)
+	return st.finish(dst, thrown, c.Function.Name, c.Proto)
 }
 
 // seedStep spreads the seeds of successive calls over the generator's 48 bits: their golden section, made odd.
@@ -175,17 +187,17 @@ func (st *state) lateFunction(now time.Time) (LateFunction, bool) {
 func (st *state) repeats() bool { return st.functions.register != nil && st.caller != nil }
 
 // registerFunction is redis.register_function.
-func (st *state) registerFunction(L *lua.LState) int {
+func (st *state) registerFunction(L *lua.Thread) int {
 	r := st.functions.register
 	if r == nil {
-		return st.fail(L, "redis.register_function can only be called on FUNCTION LOAD command")
+		return fail(L, "redis.register_function can only be called on FUNCTION LOAD command")
 	}
 	var f Function
-	var callback *lua.LFunction
+	var callback *lua.Function
 	var fault string
-	switch L.GetTop() {
+	switch L.Top() {
 	case 1:
-		fault = st.namedArguments(L.Get(1), &f, &callback)
+		fault = namedArguments(L.Arg(1), &f, &callback)
 	case 2:
 		fault = twoArguments(L, &f, &callback)
 	default:
@@ -195,7 +207,7 @@ func (st *state) registerFunction(L *lua.LState) int {
 		fault = r.refuses(f.Name)
 	}
 	if fault != "" {
-		return st.fail(L, fault)
+		return fail(L, fault)
 	}
 	r.functions = append(r.functions, &f)
 	r.callbacks = append(r.callbacks, callback)
@@ -216,51 +228,50 @@ func (r *registration) refuses(name string) string {
 }
 
 // twoArguments reads register_function(name, callback).
-func twoArguments(L *lua.LState, f *Function, callback **lua.LFunction) (fault string) {
+func twoArguments(L *lua.Thread, f *Function, callback **lua.Function) (fault string) {
 	var ok bool
-	if f.Name, ok = toText(L.Get(1)); !ok {
+	if f.Name, ok = L.Arg(1).ToText(); !ok {
 		return "first argument to redis.register_function must be a string"
 	}
-	if *callback, ok = L.Get(2).(*lua.LFunction); !ok {
+	if *callback = L.Arg(2).Function(); *callback == nil {
 		return "second argument to redis.register_function must be a function"
 	}
 	return ""
 }
 
 // namedArguments reads register_function{function_name=…, callback=…, flags=…, description=…}.
-func (st *state) namedArguments(v lua.LValue, f *Function, callback **lua.LFunction) (fault string) {
-	t, ok := v.(*lua.LTable)
-	if !ok {
+func namedArguments(v lua.Value, f *Function, callback **lua.Function) (fault string) {
+	t := v.Table()
+	if t == nil {
 		return "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments)."
 	}
-	t = st.view(t)
 	named := false
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
-		name, ok := toText(k)
+	for k, v, _ := t.Next(lua.Nil); !k.IsNil(); k, v, _ = t.Next(k) {
+		name, ok := k.ToText()
 		if !ok {
 			return "named argument key given to redis.register_function is not a string"
 		}
 		switch strings.ToLower(name) {
 		case "function_name":
-			if f.Name, named = toText(v); !named {
+			if f.Name, named = v.ToText(); !named {
 				return "function_name argument given to redis.register_function must be a string"
 			}
 		case "description":
-			text, ok := toText(v)
+			text, ok := v.ToText()
 			if !ok {
 				return "description argument given to redis.register_function must be a string"
 			}
 			f.Description = &text
 		case "callback":
-			if *callback, ok = v.(*lua.LFunction); !ok {
+			if *callback = v.Function(); *callback == nil {
 				return "callback argument given to redis.register_function must be a function"
 			}
 		case "flags":
-			flags, ok := v.(*lua.LTable)
-			if !ok {
+			flags := v.Table()
+			if flags == nil {
 				return "flags argument to redis.register_function must be a table representing function flags"
 			}
-			if f.Flags, ok = readFlags(st.view(flags)); !ok {
+			if f.Flags, ok = readFlags(flags); !ok {
 				return "unknown flag given"
 			}
 		default:
@@ -277,10 +288,10 @@ func (st *state) namedArguments(v lua.LValue, f *Function, callback **lua.LFunct
 }
 
 // readFlags reads the flags of a list.
-func readFlags(list *lua.LTable) (flags Flags, ok bool) {
-	for i := 1; list.RawGetInt(i) != lua.LNil; i++ {
-		name, _ := list.RawGetInt(i).(lua.LString)
-		flag, ok := parseFlag(strings.ToLower(string(name)))
+func readFlags(list *lua.Table) (flags Flags, ok bool) {
+	for i := 1; !list.GetInt(i).IsNil(); i++ {
+		name, _ := list.GetInt(i).Text()
+		flag, ok := parseFlag(strings.ToLower(name))
 		if !ok {
 			return 0, false
 		}

@@ -6,240 +6,250 @@ import (
 	"strconv"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
-
-	"codeq/scripting/luaparse"
+	"codeq/scripting/lua"
 )
 
-func (st *state) baseLibrary() map[string]lua.LGFunction {
-	ipairsNext := st.L.NewFunction(st.ipairsNext)
-	next := st.L.NewFunction(st.luaNext)
-	return map[string]lua.LGFunction{
+func (st *state) baseLibrary() map[string]lua.GoFunc {
+	ipairsNext := lua.NewFunction(ipairsNext).Value()
+	pairsNext := lua.NewFunction(luaNext).Value()
+	return map[string]lua.GoFunc{
 		"assert":         luaAssert,
 		"collectgarbage": collectGarbage,
-		"error":          st.luaError,
-		"gcinfo":         func(L *lua.LState) int { L.Push(lua.LNumber(0)); return 1 },
-		"getmetatable":   st.getMetatable,
-		"ipairs": func(L *lua.LState) int {
-			t := checkTable(L, 1)
-			L.Push(ipairsNext)
-			L.Push(t)
-			L.Push(lua.LNumber(0))
-			return 3
-		},
-		"load":       st.load,
-		"loadstring": st.loadString,
-		"next":       st.luaNext,
-		"pairs": func(L *lua.LState) int {
-			t := checkTable(L, 1)
-			L.Push(next)
-			L.Push(t)
-			L.Push(lua.LNil)
-			return 3
-		},
-		"pcall":        st.pcall,
-		"rawequal":     rawEqual,
-		"rawget":       st.rawGet,
-		"rawset":       st.rawSet,
-		"select":       luaSelect,
-		"setmetatable": st.setMetatable,
-		"tonumber":     luaToNumber,
-		"tostring":     st.toString,
-		"type": func(L *lua.LState) int {
-			L.Push(lua.LString(typeName(checkAny(L, 1))))
+		"error":          luaError,
+		"gcinfo":         func(L *lua.Thread) int { return pushNumber(L, 0) },
+		"getmetatable":   getMetatable,
+		"ipairs":         func(L *lua.Thread) int { return iterate(L, ipairsNext, lua.Number(0)) },
+		"load":           st.load,
+		"loadstring":     st.loadString,
+		"next":           luaNext,
+		"pairs":          func(L *lua.Thread) int { return iterate(L, pairsNext, lua.Nil) },
+		"pcall":          st.pcall,
+		"rawequal":       rawEqual,
+		"rawget":         rawGet,
+		"rawset":         rawSet,
+		"select":         luaSelect,
+		"setmetatable":   setMetatable,
+		"tonumber":       luaToNumber,
+		"tostring":       toString,
+		"type": func(L *lua.Thread) int {
+			L.Push(lua.String(checkAny(L, 1).Kind().String()))
 			return 1
 		},
-		"unpack": st.unpack,
-		"xpcall": st.xpcall,
+		"unpack":                unpack,
+		"xpcall":                st.xpcall,
+		"__redis__err__handler": errorHandler,
 	}
 }
 
-func luaAssert(L *lua.LState) int {
-	if lua.LVIsFalse(checkAny(L, 1)) {
-		raise(L, "%s", optString(L, 2, "assertion failed!"))
+func luaAssert(L *lua.Thread) int {
+	if !checkAny(L, 1).Truth() {
+		L.Raise("%s", optString(L, 2, "assertion failed!"))
 	}
-	return L.GetTop()
+	return L.Top()
 }
 
 // collectGarbage answers what a script may expect, and leaves collecting to the process.
-func collectGarbage(L *lua.LState) int {
+func collectGarbage(L *lua.Thread) int {
 	switch option := optString(L, 1, "collect"); option {
 	case "collect", "stop", "restart", "count", "setpause", "setstepmul":
-		L.Push(lua.LNumber(0))
+		L.Push(lua.Number(0))
 	case "step":
-		L.Push(lua.LFalse)
+		L.Push(lua.False)
 	default:
 		argError(L, 1, "invalid option '"+option+"'")
 	}
 	return 1
 }
 
-func (st *state) luaError(L *lua.LState) int {
+func luaError(L *lua.Thread) int {
 	level := optInt(L, 2, 1)
-	v := L.Get(1)
-	if text, ok := toText(v); ok && level > 0 {
-		v = lua.LString(st.whereBelow(L, level) + text)
+	v := L.Arg(1)
+	if text, ok := v.ToText(); ok && level > 0 {
+		v = lua.String(L.Where(level) + text)
 	}
-	throw(L, v)
+	L.Throw(v)
 	return 0
 }
 
-func (st *state) getMetatable(L *lua.LState) int {
-	var meta lua.LValue = lua.LNil
-	switch v := checkAny(L, 1).(type) {
-	case *lua.LTable:
-		meta = st.view(v).Metatable
-	case lua.LString:
-		meta = st.textMeta
+// errorHandler is what Redis makes an uncaught error a table with, which a script can call, too: it notes where the caller is.
+func errorHandler(L *lua.Thread) int {
+	thrown := L.Arg(1)
+	if thrown.Table() == nil {
+		thrown = field("err", lua.String("ERR "+plainText(thrown))).Value()
 	}
-	if t, ok := meta.(*lua.LTable); ok {
-		if protected := t.RawGetString("__metatable"); protected != lua.LNil {
-			meta = protected
-		} else if f, ok := st.facades[t]; ok {
-			meta = f
-		}
+	source, line := L.At(1)
+	if source == "=[C]" {
+		source, line = L.At(2)
 	}
-	L.Push(meta)
+	if source != "" {
+		L.SetIndex(thrown, lua.String("source"), lua.String(source))
+		L.SetIndex(thrown, lua.String("line"), lua.Number(float64(line)))
+	}
+	L.Push(thrown)
 	return 1
 }
 
-func (st *state) setMetatable(L *lua.LState) int {
+func getMetatable(L *lua.Thread) int {
+	v := checkAny(L, 1)
+	var meta *lua.Table
+	if t := v.Table(); t != nil {
+		meta = t.Metatable()
+	} else if v.Kind() == lua.KindString {
+		meta = L.Runtime().TextMeta
+	}
+	switch {
+	case meta == nil:
+		L.Push(lua.Nil)
+	case meta.GetText("__metatable").IsNil():
+		L.Push(meta.Value())
+	default:
+		L.Push(meta.GetText("__metatable"))
+	}
+	return 1
+}
+
+func setMetatable(L *lua.Thread) int {
 	t := checkTable(L, 1)
-	meta := L.Get(2)
-	if L.GetTop() < 2 || (meta != lua.LNil && meta.Type() != lua.LTTable) {
+	meta := L.Arg(2)
+	if L.Top() < 2 || !meta.IsNil() && meta.Table() == nil {
 		argError(L, 2, "nil or table expected")
 	}
-	if old, ok := t.Metatable.(*lua.LTable); ok && old.RawGetString("__metatable") != lua.LNil {
-		raise(L, "cannot change a protected metatable")
+	if old := t.Metatable(); old != nil && !old.GetText("__metatable").IsNil() {
+		L.Raise("cannot change a protected metatable")
 	}
-	st.writable(L, t)
-	if m, ok := meta.(*lua.LTable); ok {
-		meta = st.view(m)
-	}
-	t.Metatable = meta
+	writable(L, t).SetMetatable(meta.Table())
 	L.SetTop(1)
 	return 1
 }
 
-func (st *state) ipairsNext(L *lua.LState) int {
+// iterate begins a loop over a table.
+func iterate(L *lua.Thread, next, from lua.Value) int {
+	t := checkTable(L, 1)
+	L.Push(next)
+	L.Push(t.Value())
+	L.Push(from)
+	return 3
+}
+
+func ipairsNext(L *lua.Thread) int {
 	i := checkInt(L, 2) + 1
-	v := st.view(checkTable(L, 1)).RawGetInt(i)
-	if v == lua.LNil {
-		// The array part of a table is bounded; beyond it integers are hashed.
-		v = st.view(checkTable(L, 1)).RawGet(lua.LNumber(i))
-	}
-	if v == lua.LNil {
-		L.Push(lua.LNil)
+	v := checkTable(L, 1).GetInt(i)
+	if v.IsNil() {
+		L.Push(lua.Nil)
 		return 1
 	}
-	L.Push(lua.LNumber(i))
+	L.Push(lua.Number(float64(i)))
 	L.Push(v)
 	return 2
 }
 
-func (st *state) luaNext(L *lua.LState) int {
-	k, v := st.view(checkTable(L, 1)).Next(L.Get(2))
+func luaNext(L *lua.Thread) int {
+	k, v, ok := checkTable(L, 1).Next(L.Arg(2))
+	if !ok {
+		L.Throw(lua.String("invalid key to 'next'"))
+	}
 	L.Push(k)
-	if k == lua.LNil {
+	if k.IsNil() {
 		return 1
 	}
 	L.Push(v)
 	return 2
 }
 
-// callable refuses what cannot be called the way a protected call reports it.
-func callable(L *lua.LState, v lua.LValue) (lua.LValue, bool) {
-	if v.Type() == lua.LTFunction {
-		return nil, true
+// pcall answers the text of an error table that a command raised instead of the table, as Redis does, and behind any other table what it has
+// instead of the text.
+func (st *state) pcall(L *lua.Thread) int {
+	if L.Top() == 0 {
+		L.Push(lua.False)
+		L.Push(lua.String("attempt to call a boolean value"))
+		return 2
 	}
-	if v.Type() == lua.LTTable && L.GetMetaField(v, "__call").Type() == lua.LTFunction {
-		return nil, true
+	thrown := L.PCall(L.Top()-1, -1)
+	if thrown == nil {
+		L.Insert(1, lua.True)
+		return L.Top()
 	}
-	return lua.LString("attempt to call a " + typeName(v) + " value"), false
+	st.unwind(L)
+	L.SetTop(0)
+	L.Push(lua.False)
+	t := thrown.Value.Table()
+	if t == nil {
+		L.Push(thrown.Value)
+		return 2
+	}
+	text := t.GetText("err")
+	if _, ok := text.ToText(); !ok {
+		L.Push(thrown.Value)
+	}
+	L.Push(text)
+	return L.Top()
 }
 
-// pcall answers the text of an error table that a command raised instead of the table, as Redis does.
-func (st *state) pcall(L *lua.LState) int {
-	raised, ok := callable(L, L.Get(1))
-	if ok {
-		raised, ok = st.protected(L, L.GetTop()-1)
-	}
-	if ok {
-		L.Insert(lua.LTrue, 1)
-		return L.GetTop()
-	}
-	if t, isTable := raised.(*lua.LTable); isTable {
-		if text := t.RawGetString("err"); text.Type() == lua.LTString || text.Type() == lua.LTNumber {
-			raised = text
-		}
-	}
-	L.Push(lua.LFalse)
-	L.Push(raised)
-	return 2
-}
+// maxHandled is how often the handler of xpcall is called again for what it has thrown itself.
+const maxHandled = 221
 
-func (st *state) xpcall(L *lua.LState) int {
+// xpcall calls the handler when the stack is unwound already, which no handler can tell.
+func (st *state) xpcall(L *lua.Thread) int {
 	handler := checkAny(L, 2)
 	L.SetTop(1)
-	raised, ok := callable(L, L.Get(1))
-	if ok {
-		raised, ok = st.protected(L, 0)
+	thrown := L.PCall(0, -1)
+	if thrown == nil {
+		L.Insert(1, lua.True)
+		return L.Top()
 	}
-	if ok {
-		L.Insert(lua.LTrue, 1)
-		return L.GetTop()
-	}
+	st.unwind(L)
 	L.SetTop(0)
-	if _, ok := callable(L, handler); ok {
-		L.Push(handler)
-		L.Push(raised)
-		if again, ok := st.protected(L, 1); !ok {
-			raised = again
-		} else {
-			raised = L.Get(1)
+	L.Push(lua.False)
+	for range maxHandled {
+		if handler.Kind() != lua.KindFunction {
+			break
 		}
+		L.Push(handler)
+		L.Push(thrown.Value)
+		if thrown = L.PCall(1, 1); thrown == nil {
+			return 2
+		}
+		st.unwind(L)
 	}
-	L.Push(lua.LFalse)
-	L.Push(raised)
+	L.Push(lua.String("error in error handling"))
 	return 2
 }
 
-func rawEqual(L *lua.LState) int {
-	L.Push(lua.LBool(checkAny(L, 1) == checkAny(L, 2)))
+func rawEqual(L *lua.Thread) int {
+	L.Push(lua.Bool(lua.Equal(checkAny(L, 1), checkAny(L, 2))))
 	return 1
 }
 
-func (st *state) rawGet(L *lua.LState) int {
+func rawGet(L *lua.Thread) int {
 	t := checkTable(L, 1)
-	L.Push(st.view(t).RawGet(checkAny(L, 2)))
+	L.Push(t.Get(checkAny(L, 2)))
 	return 1
 }
 
-func (st *state) rawSet(L *lua.LState) int {
+func rawSet(L *lua.Thread) int {
 	t := checkTable(L, 1)
 	k, v := checkAny(L, 2), checkAny(L, 3)
-	st.writable(L, t)
+	writable(L, t)
 	checkKey(L, k)
-	t.RawSet(k, v)
+	t.Set(k, v)
 	L.SetTop(1)
 	return 1
 }
 
 // checkKey refuses the keys that no table can have; the text carries no position, as in Redis.
-func checkKey(L *lua.LState, k lua.LValue) {
-	if n, ok := k.(lua.LNumber); ok && n != n {
-		throw(L, lua.LString("table index is NaN"))
+func checkKey(L *lua.Thread, k lua.Value) {
+	if n, ok := k.Float(); ok && n != n {
+		L.Throw(lua.String("table index is NaN"))
 	}
-	if k == lua.LNil {
-		throw(L, lua.LString("table index is nil"))
+	if k.IsNil() {
+		L.Throw(lua.String("table index is nil"))
 	}
 }
 
-func luaSelect(L *lua.LState) int {
-	n := L.GetTop()
-	if s, ok := L.Get(1).(lua.LString); ok && strings.HasPrefix(string(s), "#") {
-		L.Push(lua.LNumber(n - 1))
-		return 1
+func luaSelect(L *lua.Thread) int {
+	n := L.Top()
+	if s, ok := L.Arg(1).Text(); ok && strings.HasPrefix(s, "#") {
+		return pushNumber(L, float64(n-1))
 	}
 	i := checkInt(L, 1)
 	if i < 0 {
@@ -253,15 +263,15 @@ func luaSelect(L *lua.LState) int {
 	return n - i
 }
 
-func luaToNumber(L *lua.LState) int {
+func luaToNumber(L *lua.Thread) int {
 	base := optInt(L, 2, 10)
 	if base == 10 {
-		if v, ok := toNumber(checkAny(L, 1)); ok {
-			L.Push(lua.LNumber(v))
+		v, ok := checkAny(L, 1).ToNumber()
+		if !ok {
+			L.Push(lua.Nil)
 			return 1
 		}
-		L.Push(lua.LNil)
-		return 1
+		return pushNumber(L, v)
 	}
 	text := checkString(L, 1)
 	if base < 2 || base > 36 {
@@ -269,11 +279,10 @@ func luaToNumber(L *lua.LState) int {
 	}
 	v, ok := unsignedLong(text, base)
 	if !ok {
-		L.Push(lua.LNil)
+		L.Push(lua.Nil)
 		return 1
 	}
-	L.Push(lua.LNumber(v))
-	return 1
+	return pushNumber(L, float64(v))
 }
 
 // unsignedLong reads an integer as C's strtoul does: what is too large becomes the largest one.
@@ -298,74 +307,66 @@ func unsignedLong(text string, base int) (uint64, bool) {
 	return v, err == nil
 }
 
-func (st *state) toString(L *lua.LState) int {
+func toString(L *lua.Thread) int {
 	v := checkAny(L, 1)
-	if v.Type() == lua.LTTable || v.Type() == lua.LTUserData {
-		if method := L.GetMetaField(v, "__tostring"); method != lua.LNil {
-			L.Push(method)
-			L.Push(v)
-			L.Call(1, 1)
-			return 1
-		}
-	}
-	if v.Type() == lua.LTString {
+	if v.Kind() == lua.KindString {
 		L.Push(v)
-	} else {
-		L.Push(lua.LString(st.text(v)))
+		return 1
 	}
+	if method := L.Metafield(v, "__tostring"); !method.IsNil() {
+		L.Push(method)
+		L.Push(v)
+		L.Call(1, 1)
+		return 1
+	}
+	L.Push(lua.String(plainText(v)))
 	return 1
 }
 
-// maxResults is how many values fit on the reference implementation's stack for library functions.
-const maxResults = 8000
-
-func (st *state) unpack(L *lua.LState) int {
-	t := st.view(checkTable(L, 1))
+func unpack(L *lua.Thread) int {
+	t := checkTable(L, 1)
 	from := optInt(L, 2, 1)
-	to := t.Len()
-	if L.Get(3) != lua.LNil {
+	to := 0
+	if L.Arg(3).IsNil() {
+		to = t.Len()
+	} else {
 		to = checkInt(L, 3)
 	}
 	if from > to {
 		return 0
 	}
 	n := to - from + 1
-	if n <= 0 || n+L.GetTop() > maxResults {
-		raise(L, "too many results to unpack")
+	if n <= 0 || n+L.Top() > maxSlots {
+		L.Raise("too many results to unpack")
 	}
-	for i := from; i <= to; i++ {
-		L.Push(t.RawGetInt(i))
+	for i := range n {
+		L.Push(t.GetInt(from + i))
 	}
 	return n
 }
 
-func (st *state) loadString(L *lua.LState) int {
+func (st *state) loadString(L *lua.Thread) int {
 	body := checkString(L, 1)
 	return st.loadChunk(L, body, optString(L, 2, body))
 }
 
-func (st *state) load(L *lua.LState) int {
-	reader := checkFunction(L, 1)
+func (st *state) load(L *lua.Thread) int {
+	reader := checkFunction(L, 1).Value()
 	name := optString(L, 2, "=(load)")
 	var body strings.Builder
-	top := L.GetTop()
 	for {
 		L.Push(reader)
-		if raised, ok := st.protected(L, 0); !ok {
-			L.Push(lua.LNil)
-			L.Push(raised)
-			return 2
+		if thrown := L.PCall(0, 1); thrown != nil {
+			st.unwind(L)
+			return refuseChunk(L, thrown.Value)
 		}
-		piece := L.Get(top + 1)
-		L.SetTop(top)
-		if piece == lua.LNil {
+		piece := L.Pop()
+		if piece.IsNil() {
 			break
 		}
-		text, ok := toText(piece)
+		text, ok := piece.ToText()
 		if !ok {
-			L.Push(lua.LNil)
-			L.Push(lua.LString("reader function must return a string"))
-			return 2
+			return refuseChunk(L, lua.String(L.Where(1)+"reader function must return a string"))
 		}
 		if text == "" {
 			break
@@ -376,56 +377,21 @@ func (st *state) load(L *lua.LState) int {
 	return st.loadChunk(L, body.String(), name)
 }
 
-// loadChunk compiles source text. Compiled chunks are refused: the machine would have to trust them.
-func (st *state) loadChunk(L *lua.LState, body, name string) int {
-	chunkname := chunkID(name)
-	st.sources[chunkname] = name
-	st.reserve(L, len(body))
-	st.admit(L, parseFactor*len(body))
-	if strings.HasPrefix(body, "\x1b") {
-		L.Push(lua.LNil)
-		L.Push(lua.LString("attempt to load chunk with wrong mode"))
-		return 2
-	}
-	proto, helpers, err := compileChunk(body, chunkname, luaparse.Function)
-	if err != nil {
-		L.Push(lua.LNil)
-		L.Push(lua.LString(err.Error()))
-		return 2
-	}
-	L.Push(L.NewFunctionFromProto(proto))
-	for _, h := range helpers {
-		L.Push(st.helpers[h])
-	}
-	L.Call(len(helpers), 1)
-	return 1
+// refuseChunk answers why there is no chunk.
+func refuseChunk(L *lua.Thread, why lua.Value) int {
+	L.Push(lua.Nil)
+	L.Push(why)
+	return 2
 }
 
-// maxChunkID is how much of a chunk's name fits into a message.
-const maxChunkID = 80
-
-// chunkID shortens a chunk's name for messages: "=name" and "@name" stand for themselves, anything else is source text.
-func chunkID(name string) string {
-	if rest, ok := strings.CutPrefix(name, "="); ok {
-		return rest[:min(len(rest), maxChunkID-1)]
+// loadChunk compiles source text. Compiled chunks are none, as in Redis.
+func (st *state) loadChunk(L *lua.Thread, body, name string) int {
+	st.reserve(L, len(body))
+	st.admit(L, parseFactor*len(body))
+	proto, err := lua.Compile(body, name)
+	if err != nil {
+		return refuseChunk(L, lua.String(err.Error()))
 	}
-	if rest, ok := strings.CutPrefix(name, "@"); ok {
-		const room = maxChunkID - len(" '...' ") - 1
-		if len(rest) > room {
-			return "..." + rest[len(rest)-room:]
-		}
-		return rest
-	}
-	const room = maxChunkID - len(" [string \"...\"] ") - 1
-	n := len(name)
-	if i := strings.IndexAny(name, "\n\r"); i >= 0 {
-		n = i
-	}
-	if n > room {
-		n = room
-	}
-	if n < len(name) {
-		return "[string \"" + name[:n] + "...\"]"
-	}
-	return "[string \"" + name + "\"]"
+	L.Push(lua.NewClosure(proto, st.world).Value())
+	return 1
 }

@@ -5,15 +5,15 @@ import (
 	"math/bits"
 	"strconv"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // bitLibrary holds the operations on 32-bit integers. Their results are signed.
-func (st *state) bitLibrary() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
-		"tobit":   func(L *lua.LState) int { return pushBits(L, checkBits(L, 1)) },
+func (st *state) bitLibrary() map[string]lua.GoFunc {
+	return map[string]lua.GoFunc{
+		"tobit":   func(L *lua.Thread) int { return pushBits(L, checkBits(L, 1)) },
 		"tohex":   bitToHex,
-		"bnot":    func(L *lua.LState) int { return pushBits(L, ^checkBits(L, 1)) },
+		"bnot":    func(L *lua.Thread) int { return pushBits(L, ^checkBits(L, 1)) },
 		"band":    bitFold(func(a, b uint32) uint32 { return a & b }),
 		"bor":     bitFold(func(a, b uint32) uint32 { return a | b }),
 		"bxor":    bitFold(func(a, b uint32) uint32 { return a ^ b }),
@@ -22,7 +22,7 @@ func (st *state) bitLibrary() map[string]lua.LGFunction {
 		"arshift": bitShift(func(v uint32, n int) uint32 { return uint32(int32(v) >> n) }),
 		"rol":     bitShift(bits.RotateLeft32),
 		"ror":     bitShift(func(v uint32, n int) uint32 { return bits.RotateLeft32(v, -n) }),
-		"bswap":   func(L *lua.LState) int { return pushBits(L, bits.ReverseBytes32(checkBits(L, 1))) },
+		"bswap":   func(L *lua.Thread) int { return pushBits(L, bits.ReverseBytes32(checkBits(L, 1))) },
 	}
 }
 
@@ -30,37 +30,38 @@ func (st *state) bitLibrary() map[string]lua.LGFunction {
 // halves to even, in the sum's low bits.
 const roundToBits = 6755399441055744.0
 
-func checkBits(L *lua.LState, n int) uint32 {
+func checkBits(L *lua.Thread, n int) uint32 {
 	return uint32(math.Float64bits(checkNumber(L, n) + roundToBits))
 }
 
-func pushBits(L *lua.LState, v uint32) int { return pushNumber(L, float64(int32(v))) }
+func pushBits(L *lua.Thread, v uint32) int { return pushNumber(L, float64(int32(v))) }
 
 // bitFold combines all arguments, from the last to the second: the order decides which bad argument is reported.
-func bitFold(combine func(a, b uint32) uint32) lua.LGFunction {
-	return func(L *lua.LState) int {
+func bitFold(combine func(a, b uint32) uint32) lua.GoFunc {
+	return func(L *lua.Thread) int {
 		v := checkBits(L, 1)
-		for i := L.GetTop(); i > 1; i-- {
+		for i := L.Top(); i > 1; i-- {
 			v = combine(v, checkBits(L, i))
 		}
 		return pushBits(L, v)
 	}
 }
 
-func bitShift(shift func(v uint32, n int) uint32) lua.LGFunction {
-	return func(L *lua.LState) int {
+func bitShift(shift func(v uint32, n int) uint32) lua.GoFunc {
+	return func(L *lua.Thread) int {
 		v := checkBits(L, 1)
 		return pushBits(L, shift(v, int(checkBits(L, 2)&31)))
 	}
 }
 
 // bitToHex writes the low digits of a number, in capitals when their count is negative.
-func bitToHex(L *lua.LState) int {
+func bitToHex(L *lua.Thread) int {
 	v, n := checkBits(L, 1), 8
-	if L.GetTop() >= 2 {
+	if L.Top() >= 2 {
 		n = int(int32(checkBits(L, 2)))
 	}
-	text := []byte(strconv.FormatUint(1<<32|uint64(v), 16))[1:]
+	var buf [9]byte
+	text := strconv.AppendUint(buf[:0], 1<<32|uint64(v), 16)[1:]
 	if n < 0 {
 		n = -n
 		for i, c := range text {
@@ -69,6 +70,6 @@ func bitToHex(L *lua.LState) int {
 			}
 		}
 	}
-	L.Push(lua.LString(text[8-min(n, 8):]))
+	L.Push(lua.String(string(text[8-min(n, 8):])))
 	return 1
 }

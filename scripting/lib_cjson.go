@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // jsonLibrary is the library cjson, or an instance that cjson.new made: its functions share one configuration. Encoding is in
@@ -45,15 +45,15 @@ const (
 )
 
 // functions answers the instance's functions.
-func (j *jsonLibrary) functions() map[string]lua.LGFunction {
+func (j *jsonLibrary) functions() map[string]lua.GoFunc {
 	c := &j.config
 	toggles := []string{"off", "on"}
 	invalidNumbers := []string{"off", "on", "null"}
-	return map[string]lua.LGFunction{
+	return map[string]lua.GoFunc{
 		"encode": j.encode,
 		"decode": j.decode,
 		"new":    j.fork,
-		"encode_sparse_array": func(L *lua.LState) int {
+		"encode_sparse_array": func(L *lua.Thread) int {
 			optionArgs(L, 3)
 			return choiceOption(L, 1, &c.sparseConvert, toggles) +
 				integerOption(L, 2, &c.sparseRatio, 0, math.MaxInt32) +
@@ -61,56 +61,51 @@ func (j *jsonLibrary) functions() map[string]lua.LGFunction {
 		},
 		"encode_max_depth":        oneInteger(&c.encodeDepth, 1, math.MaxInt32),
 		"decode_max_depth":        oneInteger(&c.decodeDepth, 1, math.MaxInt32),
-		"encode_number_precision": oneInteger(&c.precision, 1, textDigits),
+		"encode_number_precision": oneInteger(&c.precision, 1, lua.TextDigits),
 		"encode_keep_buffer":      oneChoice(&c.keepBuffer, toggles),
 		"encode_invalid_numbers":  oneChoice(&c.encodeInvalid, invalidNumbers),
 		"decode_invalid_numbers":  oneChoice(&c.decodeInvalid, toggles),
 	}
 }
 
-// constants answers the values of an instance's table that are no functions.
-func (j *jsonLibrary) constants() map[string]lua.LValue {
-	return map[string]lua.LValue{"null": j.st.null, "_NAME": lua.LString("cjson"), "_VERSION": lua.LString("2.1.0")}
+// jsonConstants are the values of an instance's table that are no functions.
+func jsonConstants() map[string]lua.Value {
+	return map[string]lua.Value{"null": lua.Null, "_NAME": lua.String("cjson"), "_VERSION": lua.String("2.1.0")}
 }
 
 // fork is cjson.new: an instance with the default settings, in a table that the script may change.
-func (j *jsonLibrary) fork(L *lua.LState) int {
+func (j *jsonLibrary) fork(L *lua.Thread) int {
 	instance := &jsonLibrary{st: j.st, config: defaultJSON()}
-	t := L.NewTable()
-	j.st.library(t, instance.functions())
-	for name, v := range instance.constants() {
-		t.RawSetString(name, v)
-	}
-	L.Push(t)
+	L.Push(newLibrary(instance.functions(), jsonConstants()).Value())
 	return 1
 }
 
 // optionArgs refuses more arguments than so many and makes the missing ones nil, below the results.
-func optionArgs(L *lua.LState, most int) {
-	if L.GetTop() > most {
+func optionArgs(L *lua.Thread, most int) {
+	if L.Top() > most {
 		argError(L, most+1, "found too many arguments")
 	}
 	L.SetTop(most)
 }
 
-func oneInteger(setting *int, least, most int) lua.LGFunction {
-	return func(L *lua.LState) int {
+func oneInteger(setting *int, least, most int) lua.GoFunc {
+	return func(L *lua.Thread) int {
 		optionArgs(L, 1)
 		return integerOption(L, 1, setting, least, most)
 	}
 }
 
-func oneChoice(setting *int, names []string) lua.LGFunction {
-	return func(L *lua.LState) int {
+func oneChoice(setting *int, names []string) lua.GoFunc {
+	return func(L *lua.Thread) int {
 		optionArgs(L, 1)
 		return choiceOption(L, 1, setting, names)
 	}
 }
 
 // integerOption sets a setting to the argument, if there is one, and answers the setting.
-func integerOption(L *lua.LState, n int, setting *int, least, most int) int {
-	if L.Get(n) != lua.LNil {
-		v := int(int32(checkInt(L, n)))
+func integerOption(L *lua.Thread, n int, setting *int, least, most int) int {
+	if !L.Arg(n).IsNil() {
+		v := checkInt(L, n)
 		if v < least || v > most {
 			// The first argument is blamed whichever it was, as in Redis.
 			argError(L, 1, "expected integer between "+strconv.Itoa(least)+" and "+strconv.Itoa(most))
@@ -122,26 +117,26 @@ func integerOption(L *lua.LState, n int, setting *int, least, most int) int {
 
 // choiceOption sets a setting to the index of the name that the argument is, if there is one, and answers the setting. The
 // first two names are those of false and true.
-func choiceOption(L *lua.LState, n int, setting *int, names []string) int {
-	switch v := L.Get(n).(type) {
-	case *lua.LNilType:
-	case lua.LBool:
+func choiceOption(L *lua.Thread, n int, setting *int, names []string) int {
+	switch v := L.Arg(n); v.Kind() {
+	case lua.KindNil:
+	case lua.KindBool:
 		*setting = 0
-		if v {
+		if v.Truth() {
 			*setting = 1
 		}
 	default:
 		*setting = checkChoice(L, n, names)
 	}
 	if *setting <= 1 {
-		L.Push(lua.LBool(*setting == 1))
+		L.Push(lua.Bool(*setting == 1))
 	} else {
-		L.Push(lua.LString(names[*setting]))
+		L.Push(lua.String(names[*setting]))
 	}
 	return 1
 }
 
-func checkChoice(L *lua.LState, n int, names []string) int {
+func checkChoice(L *lua.Thread, n int, names []string) int {
 	text := checkString(L, n)
 	for i, name := range names {
 		if text == name {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // The kinds of tokens, by the names that messages give them. A bad token is what the message says instead.
@@ -32,14 +32,14 @@ const (
 	jsonOpenedQuote jsonKind = "unexpected end of string"
 )
 
-func (j *jsonLibrary) decode(L *lua.LState) int {
-	if L.GetTop() != 1 {
+func (j *jsonLibrary) decode(L *lua.Thread) int {
+	if L.Top() != 1 {
 		argError(L, 1, "expected 1 argument")
 	}
 	d := jsonDecoder{st: j.st, L: L, config: &j.config, data: checkString(L, 1)}
 	d.st.release(0)
 	if len(d.data) >= 2 && (d.data[0] == 0 || d.data[1] == 0) {
-		raise(L, "JSON parser does not support UTF-16 or UTF-32")
+		L.Raise("JSON parser does not support UTF-16 or UTF-32")
 	}
 	d.next()
 	v := d.value(1)
@@ -52,7 +52,7 @@ func (j *jsonLibrary) decode(L *lua.LState) int {
 // jsonDecoder reads a text up to its end or its first zero byte, and holds the latest token.
 type jsonDecoder struct {
 	st     *state
-	L      *lua.LState
+	L      *lua.Thread
 	config *jsonConfig
 	data   string
 	at     int // what is read
@@ -81,7 +81,7 @@ func (d *jsonDecoder) expect(kind jsonKind, what string) {
 
 // fail reports the token where something else was expected.
 func (d *jsonDecoder) fail(expected string) {
-	raise(d.L, "Expected %s but found %s at character %d", expected, d.kind, d.index+1)
+	d.L.Raise("Expected %s but found %s at character %d", expected, d.kind, d.index+1)
 }
 
 // next reads a token.
@@ -283,78 +283,76 @@ func hexDigit(c byte) (byte, bool) {
 }
 
 // value makes the value that begins with the latest token. slots is what the reference implementation's stack holds at this point.
-func (d *jsonDecoder) value(slots int) lua.LValue {
+func (d *jsonDecoder) value(slots int) lua.Value {
 	switch d.kind {
 	case jsonString:
-		return lua.LString(d.text)
+		return lua.String(d.text)
 	case jsonNumber:
-		return lua.LNumber(d.number)
+		return lua.Number(d.number)
 	case jsonBoolean:
-		return lua.LBool(d.yes)
+		return lua.Bool(d.yes)
 	case jsonNull:
-		return d.st.null
+		return lua.Null
 	case jsonObjectBegin:
 		return d.object(slots)
 	case jsonArrayBegin:
 		return d.array(slots)
 	}
 	d.fail("value")
-	return nil
+	return lua.Nil
 }
 
 // descend enters an object or an array, which needs so many slots.
 func (d *jsonDecoder) descend(slots, needed int) {
 	d.depth++
 	if d.depth > d.config.decodeDepth || slots+needed > maxSlots {
-		raise(d.L, "Found too many nested data structures (%d) at character %d", d.depth, d.at)
+		d.L.Raise("Found too many nested data structures (%d) at character %d", d.depth, d.at)
 	}
 }
 
-func (d *jsonDecoder) object(slots int) lua.LValue {
+func (d *jsonDecoder) object(slots int) lua.Value {
 	d.descend(slots, 3)
 	d.next()
-	t := d.L.CreateTable(0, 0)
+	t := lua.NewTable(0, 0)
 	if d.kind == jsonObjectEnd {
 		d.depth--
-		return t
+		return t.Value()
 	}
-	t = d.L.CreateTable(0, sizeHint)
-	mark := d.st.hold(t)
+	mark := d.st.hold(t.Value())
 	for {
 		d.expect(jsonString, "object key string")
 		key := d.text
 		d.next()
 		d.expect(jsonColon, "colon")
 		d.next()
-		t.RawSetString(key, d.value(slots+2))
+		t.SetText(key, d.value(slots+2))
 		d.next()
 		if d.kind == jsonObjectEnd {
 			d.depth--
 			d.st.release(mark)
-			return t
+			return t.Value()
 		}
 		d.expect(jsonComma, "comma or object end")
 		d.next()
 	}
 }
 
-func (d *jsonDecoder) array(slots int) lua.LValue {
+func (d *jsonDecoder) array(slots int) lua.Value {
 	d.descend(slots, 2)
 	d.next()
-	t := d.L.CreateTable(0, 0)
+	t := lua.NewTable(0, 0)
 	if d.kind == jsonArrayEnd {
 		d.depth--
-		return t
+		return t.Value()
 	}
-	t = d.L.CreateTable(sizeHint, 0)
-	mark := d.st.hold(t)
+	mark := d.st.hold(t.Value())
 	for i := 1; ; i++ {
-		t.RawSetInt(i, d.value(slots+1))
+		t.SetInt(i, d.value(slots+1))
 		d.next()
 		if d.kind == jsonArrayEnd {
 			d.depth--
 			d.st.release(mark)
-			return t
+			return t.Value()
 		}
 		d.expect(jsonComma, "comma or array end")
 		d.next()

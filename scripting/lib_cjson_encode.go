@@ -2,16 +2,17 @@ package scripting
 
 import (
 	"math"
+	"strconv"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
-func (j *jsonLibrary) encode(L *lua.LState) int {
-	if L.GetTop() != 1 {
+func (j *jsonLibrary) encode(L *lua.Thread) int {
+	if L.Top() != 1 {
 		argError(L, 1, "expected 1 argument")
 	}
 	e := jsonEncoder{j.st.newOutput(L), &j.config}
-	e.value(L.Get(1), 0, 1)
+	e.value(L.Arg(1), 0, 1)
 	return e.push()
 }
 
@@ -21,38 +22,36 @@ type jsonEncoder struct {
 }
 
 // value encodes a value within depth tables. slots is what the reference implementation's stack holds at this point.
-func (e *jsonEncoder) value(v lua.LValue, depth, slots int) {
+func (e *jsonEncoder) value(v lua.Value, depth, slots int) {
 	e.st.work(e.L, 1)
-	switch x := v.(type) {
-	case lua.LString:
-		e.text(string(x))
-	case lua.LNumber:
-		e.number(x)
-	case lua.LBool:
-		if x {
-			e.buf = append(e.buf, "true"...)
-		} else {
-			e.buf = append(e.buf, "false"...)
-		}
-	case *lua.LTable:
+	switch v.Kind() {
+	case lua.KindString:
+		text, _ := v.Text()
+		e.text(text)
+	case lua.KindNumber:
+		number, _ := v.Float()
+		e.number(number)
+	case lua.KindBool:
+		e.buf = strconv.AppendBool(e.buf, v.Truth())
+	case lua.KindTable:
 		depth++
 		if depth > e.config.encodeDepth || slots+3 > maxSlots {
-			raise(e.L, "Cannot serialise, excessive nesting (%d)", depth)
+			e.L.Raise("Cannot serialise, excessive nesting (%d)", depth)
 		}
-		e.table(e.st.view(x), depth, slots)
-	case *lua.LNilType, *lua.LUserData: // the only user data is cjson.null
+		e.table(v.Table(), depth, slots)
+	case lua.KindNil, lua.KindLight: // the only light userdata is cjson.null
 		e.buf = append(e.buf, "null"...)
 	default:
-		e.refuse(v, "type not supported")
+		e.refuse(v.Kind(), "type not supported")
 	}
 	e.check()
 }
 
-func (e *jsonEncoder) refuse(v lua.LValue, reason string) {
-	raise(e.L, "Cannot serialise %s: %s", typeName(v), reason)
+func (e *jsonEncoder) refuse(kind lua.Kind, reason string) {
+	e.L.Raise("Cannot serialise %s: %s", kind, reason)
 }
 
-func (e *jsonEncoder) table(t *lua.LTable, depth, slots int) {
+func (e *jsonEncoder) table(t *lua.Table, depth, slots int) {
 	n := e.length(t)
 	if n <= 0 {
 		e.object(t, depth, slots)
@@ -63,22 +62,22 @@ func (e *jsonEncoder) table(t *lua.LTable, depth, slots int) {
 		if i > 1 {
 			e.buf = append(e.buf, ',')
 		}
-		e.value(t.RawGet(lua.LNumber(i)), depth, slots+1)
+		e.value(t.GetInt(i), depth, slots+1)
 	}
 	e.buf = append(e.buf, ']')
 }
 
 // length answers the highest index of an array, and nothing positive for what is an object. It counts in 32 bits, as Redis does: an
 // index beyond them makes an object.
-func (e *jsonEncoder) length(t *lua.LTable) int {
+func (e *jsonEncoder) length(t *lua.Table) int {
 	highest, items := int32(0), int32(0)
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+	for k, _, _ := t.Next(lua.Nil); !k.IsNil(); k, _, _ = t.Next(k) {
 		e.st.work(e.L, 1)
-		v, ok := k.(lua.LNumber)
-		if !ok || v < 1 || float64(v) != math.Floor(float64(v)) {
+		v, ok := k.Float()
+		if !ok || v < 1 || v != math.Floor(v) {
 			return -1
 		}
-		if float64(v) > float64(highest) {
+		if v > float64(highest) {
 			highest = math.MinInt32
 			if v <= math.MaxInt32 {
 				highest = int32(v)
@@ -89,30 +88,29 @@ func (e *jsonEncoder) length(t *lua.LTable) int {
 	c := e.config
 	if c.sparseRatio > 0 && highest > items*int32(c.sparseRatio) && int(highest) > c.sparseSafe {
 		if c.sparseConvert == 0 {
-			e.refuse(t, "excessively sparse array")
+			e.refuse(lua.KindTable, "excessively sparse array")
 		}
 		return -1
 	}
 	return int(highest)
 }
 
-func (e *jsonEncoder) object(t *lua.LTable, depth, slots int) {
+func (e *jsonEncoder) object(t *lua.Table, depth, slots int) {
 	e.buf = append(e.buf, '{')
 	first := true
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+	for k, v, _ := t.Next(lua.Nil); !k.IsNil(); k, v, _ = t.Next(k) {
 		if !first {
 			e.buf = append(e.buf, ',')
 		}
 		first = false
-		switch x := k.(type) {
-		case lua.LNumber:
+		if number, ok := k.Float(); ok {
 			e.buf = append(e.buf, '"')
-			e.number(x)
+			e.number(number)
 			e.buf = append(e.buf, '"')
-		case lua.LString:
-			e.text(string(x))
-		default:
-			e.refuse(k, "table key must be a number or string")
+		} else if text, ok := k.Text(); ok {
+			e.text(text)
+		} else {
+			e.refuse(k.Kind(), "table key must be a number or string")
 		}
 		e.buf = append(e.buf, ':')
 		e.value(v, depth, slots+2)
@@ -120,27 +118,26 @@ func (e *jsonEncoder) object(t *lua.LTable, depth, slots int) {
 	e.buf = append(e.buf, '}')
 }
 
-func (e *jsonEncoder) number(v lua.LNumber) {
-	f := float64(v)
-	if math.IsInf(f, 0) || math.IsNaN(f) {
+func (e *jsonEncoder) number(v float64) {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
 		switch {
 		case e.config.encodeInvalid == invalidRefused:
-			e.refuse(v, "must not be NaN or Inf")
+			e.refuse(lua.KindNumber, "must not be NaN or Inf")
 		case e.config.encodeInvalid == invalidNull:
 			e.buf = append(e.buf, "null"...)
-		case math.IsNaN(f):
+		case math.IsNaN(v):
 			e.buf = append(e.buf, "nan"...)
 		default:
-			e.buf = append(e.buf, specialText(f)...)
+			e.buf = lua.AppendNumber(e.buf, v, lua.TextDigits)
 		}
 		return
 	}
-	if e.config.precision < textDigits {
+	if e.config.precision < lua.TextDigits {
 		// Integers may be longer than the precision.
-		e.buf = appendGeneral(e.buf, f, e.config.precision, false)
+		e.buf = lua.AppendGeneral(e.buf, v, e.config.precision, false)
 		return
 	}
-	e.buf = appendNumber(e.buf, f, e.config.precision)
+	e.buf = lua.AppendNumber(e.buf, v, e.config.precision)
 }
 
 // text quotes a string. Bytes that are no UTF-8 pass unchanged.

@@ -3,32 +3,33 @@ package scripting
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // msgpackLibrary encodes values as MessagePack, always in the shortest form, and decodes them. Binary and extension types are not
 // known. A table whose keys are 1 to n is an array, the empty one too, and any other a map. What MessagePack has no
 // word for is nil, and so is a table nested deeper than msgpackMaxDepth.
-func (st *state) msgpackLibrary() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
+func (st *state) msgpackLibrary() map[string]lua.GoFunc {
+	return map[string]lua.GoFunc{
 		"pack":         st.msgpackPack,
-		"unpack":       func(L *lua.LState) int { return st.msgpackUnpack(L, 0, 0) },
-		"unpack_one":   func(L *lua.LState) int { return st.msgpackUnpack(L, 1, optInt(L, 2, 0)) },
-		"unpack_limit": func(L *lua.LState) int { return st.msgpackUnpack(L, checkInt(L, 2), optInt(L, 3, 0)) },
+		"unpack":       func(L *lua.Thread) int { return st.msgpackUnpack(L, 0, 0) },
+		"unpack_one":   func(L *lua.Thread) int { return st.msgpackUnpack(L, 1, optLong(L, 2, 0)) },
+		"unpack_limit": func(L *lua.Thread) int { return st.msgpackUnpack(L, checkLong(L, 2), optLong(L, 3, 0)) },
 	}
 }
 
 const (
 	msgpackMaxDepth = 16
 	// sizeHint bounds what is set aside for the elements that a few hostile bytes announce.
-	sizeHint = 8
+	sizeHint = 32
 	// msgpackMaxArgs is how many arguments leave room on the reference implementation's stack for as many results.
 	msgpackMaxArgs = maxSlots / 2
 )
 
-func (st *state) msgpackPack(L *lua.LState) int {
-	n := L.GetTop()
+func (st *state) msgpackPack(L *lua.Thread) int {
+	n := L.Top()
 	if n == 0 {
 		argError(L, 0, "MessagePack pack needs input.")
 	}
@@ -37,29 +38,31 @@ func (st *state) msgpackPack(L *lua.LState) int {
 	}
 	e := msgpackEncoder{st.newOutput(L)}
 	for i := 1; i <= n; i++ {
-		e.value(L.Get(i), 0)
+		e.value(L.Arg(i), 0)
 	}
 	return e.push()
 }
 
 type msgpackEncoder struct{ output }
 
-func (e *msgpackEncoder) value(v lua.LValue, depth int) {
+func (e *msgpackEncoder) value(v lua.Value, depth int) {
 	e.st.work(e.L, 1)
-	switch x := v.(type) {
-	case lua.LString:
-		e.text(string(x))
-	case lua.LNumber:
-		e.number(float64(x))
-	case lua.LBool:
-		if x {
+	switch v.Kind() {
+	case lua.KindString:
+		s, _ := v.Text()
+		e.text(s)
+	case lua.KindNumber:
+		f, _ := v.Float()
+		e.number(f)
+	case lua.KindBool:
+		if v.Truth() {
 			e.buf = append(e.buf, 0xc3)
 		} else {
 			e.buf = append(e.buf, 0xc2)
 		}
-	case *lua.LTable:
+	case lua.KindTable:
 		if depth < msgpackMaxDepth {
-			e.table(e.st.view(x), depth)
+			e.table(v.Table(), depth)
 			return
 		}
 		e.buf = append(e.buf, 0xc0)
@@ -93,7 +96,7 @@ func (e *msgpackEncoder) length(n int, code byte) {
 
 // number encodes as an integer what is one, in range, and anything else as a float if that loses nothing.
 func (e *msgpackEncoder) number(v float64) {
-	if n := toInt(v); float64(n) == v {
+	if n := lua.ToInt(v); float64(n) == v {
 		e.integer(int64(n))
 		return
 	}
@@ -128,7 +131,7 @@ func (e *msgpackEncoder) integer(n int64) {
 	}
 }
 
-func (e *msgpackEncoder) table(t *lua.LTable, depth int) {
+func (e *msgpackEncoder) table(t *lua.Table, depth int) {
 	n, array := e.shape(t)
 	if array {
 		if n <= 15 {
@@ -137,7 +140,7 @@ func (e *msgpackEncoder) table(t *lua.LTable, depth int) {
 			e.length(n, 0xdc)
 		}
 		for i := 1; i <= n; i++ {
-			e.value(t.RawGet(lua.LNumber(i)), depth+1)
+			e.value(t.GetInt(i), depth+1)
 		}
 		return
 	}
@@ -146,21 +149,21 @@ func (e *msgpackEncoder) table(t *lua.LTable, depth int) {
 	} else {
 		e.length(n, 0xde)
 	}
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+	for k, v, _ := t.Next(lua.Nil); !k.IsNil(); k, v, _ = t.Next(k) {
 		e.value(k, depth+1)
 		e.value(v, depth+1)
 	}
 }
 
 // shape counts a table's entries and says whether their keys are the integers from 1 to their count.
-func (e *msgpackEncoder) shape(t *lua.LTable) (n int, array bool) {
+func (e *msgpackEncoder) shape(t *lua.Table) (n int, array bool) {
 	array, most := true, 0
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+	for k, _, _ := t.Next(lua.Nil); !k.IsNil(); k, _, _ = t.Next(k) {
 		e.st.work(e.L, 1)
 		n++
-		v, ok := k.(lua.LNumber)
-		i := toInt(float64(v))
-		if !ok || i <= 0 || i > math.MaxInt32 || lua.LNumber(i) != v {
+		v, ok := k.Float()
+		i := lua.ToInt(v)
+		if !ok || i <= 0 || i > math.MaxInt32 || float64(i) != v {
 			array = false
 		}
 		most = max(most, i)
@@ -170,51 +173,46 @@ func (e *msgpackEncoder) shape(t *lua.LTable) (n int, array bool) {
 
 // msgpackUnpack decodes at most limit values from an offset on and leaves them on the stack, below the offset of what follows, or
 // -1 at the end. Without limit and offset it decodes everything and leaves no offset.
-func (st *state) msgpackUnpack(L *lua.LState, limit, offset int) int {
+func (st *state) msgpackUnpack(L *lua.Thread, limit, offset int) int {
 	data := checkString(L, 1)
 	switch {
 	case offset < 0 || limit < 0:
 		// The length stands for the limit, as in Redis.
-		raise(L, "Invalid request to unpack with offset of %d and limit of %d.", int32(offset), int32(len(data)))
+		L.Raise("Invalid request to unpack with offset of %d and limit of %d.", int32(offset), int32(len(data)))
 	case offset > len(data):
-		raise(L, "Start offset %d greater than input length %d.", int32(offset), int32(len(data)))
+		L.Raise("Start offset %d greater than input length %d.", int32(offset), int32(len(data)))
 	}
 	all := limit == 0 && offset == 0
-	d := msgpackDecoder{st: st, L: L, data: data[offset:]}
-	var values []lua.LValue
+	d := msgpackDecoder{st: st, L: L, data: data[offset:], size: len(data)}
+	args, results := L.Top(), 0
 	st.release(0)
-	for d.data != "" && (all || len(values) < limit) {
-		values = append(values, d.value(1+len(values)))
-		st.hold(values[len(values)-1])
+	for d.data != "" && (all || results < limit) {
+		L.Push(d.value(1 + results))
+		results++
 	}
-	st.release(0)
-	L.SetTop(0)
-	results := len(values)
 	if !all {
-		checkSlots(L, 1+len(values), 1, "in function mp_unpack_full")
+		checkSlots(L, 1+results, 1, "in function mp_unpack_full")
 		results++
 		next := len(data) - len(d.data)
 		if d.data == "" {
 			next = -1
 		}
-		L.Push(lua.LNumber(next))
-	}
-	for _, v := range values {
-		L.Push(v)
+		L.Insert(args+1, lua.Number(float64(next)))
 	}
 	return results
 }
 
 type msgpackDecoder struct {
 	st   *state
-	L    *lua.LState
+	L    *lua.Thread
 	data string // what is left
+	size int    // of the whole
 }
 
 // need ends the script unless so many bytes are left.
 func (d *msgpackDecoder) need(n int) {
 	if len(d.data) < n {
-		raise(d.L, "Missing bytes in input.")
+		d.L.Raise("Missing bytes in input.")
 	}
 }
 
@@ -234,82 +232,110 @@ func (d *msgpackDecoder) unsigned(size int) uint64 {
 	return v
 }
 
-func (d *msgpackDecoder) signed(size int) lua.LNumber {
-	return integerValue(d.unsigned(size), uint64(size), true)
+func (d *msgpackDecoder) signed(size int) lua.Value {
+	return lua.Number(integerValue(d.unsigned(size), uint64(size), true))
 }
 
+func (d *msgpackDecoder) text(n int) lua.Value { return d.st.substring(d.L, d.take(n), d.size) }
+
 // value decodes a value. slots is what the reference implementation's stack holds at this point.
-func (d *msgpackDecoder) value(slots int) lua.LValue {
+func (d *msgpackDecoder) value(slots int) lua.Value {
 	d.need(1)
 	d.st.work(d.L, 1)
 	checkSlots(d.L, slots, 1, "too many return values at once; use unpack_one or unpack_limit instead.")
 	switch code := d.data[0]; {
 	case code < 0x80, code >= 0xe0:
-		return lua.LNumber(int8(d.take(1)[0]))
+		return lua.Number(float64(int8(d.take(1)[0])))
 	case code < 0x90:
 		return d.pairs(int(d.take(1)[0]&0xf), slots)
 	case code < 0xa0:
 		return d.array(int(d.take(1)[0]&0xf), slots)
 	case code < 0xc0:
-		return lua.LString(d.take(1 + int(code&0x1f))[1:])
+		d.take(1)
+		return d.text(int(code & 0x1f))
 	default:
 		return d.coded(code, slots)
 	}
 }
 
 // coded decodes a value whose type takes the whole first byte.
-func (d *msgpackDecoder) coded(code byte, slots int) lua.LValue {
+func (d *msgpackDecoder) coded(code byte, slots int) lua.Value {
 	switch code {
 	case 0xc0:
 		d.take(1)
-		return lua.LNil
+		return lua.Nil
 	case 0xc2, 0xc3:
-		return lua.LBool(d.take(1)[0] == 0xc3)
+		return lua.Bool(d.take(1)[0] == 0xc3)
 	case 0xca:
-		return lua.LNumber(math.Float32frombits(uint32(d.unsigned(4))))
+		return lua.Number(float64(math.Float32frombits(uint32(d.unsigned(4)))))
 	case 0xcb:
-		return lua.LNumber(math.Float64frombits(d.unsigned(8)))
+		return lua.Number(math.Float64frombits(d.unsigned(8)))
 	case 0xcc, 0xcd, 0xce:
-		return lua.LNumber(d.unsigned(1 << (code - 0xcc)))
+		return lua.Number(float64(d.unsigned(1 << (code - 0xcc))))
 	case 0xcf, 0xd3: // from 2^63 on an unsigned one turns negative, as in Redis
 		return d.signed(8)
 	case 0xd0, 0xd1, 0xd2:
 		return d.signed(1 << (code - 0xd0))
 	case 0xd9, 0xda, 0xdb:
-		return lua.LString(d.take(int(d.unsigned(1 << (code - 0xd9)))))
+		return d.text(int(d.unsigned(1 << (code - 0xd9))))
 	case 0xdc, 0xdd:
 		return d.array(int(d.unsigned(2<<(code-0xdc))), slots)
 	case 0xde, 0xdf:
 		return d.pairs(int(d.unsigned(2<<(code-0xde))), slots)
 	}
-	raise(d.L, "Bad data format in input.")
-	return nil
+	d.L.Raise("Bad data format in input.")
+	return lua.Nil
 }
 
-func (d *msgpackDecoder) array(n, slots int) lua.LValue {
-	t := d.L.CreateTable(min(n, sizeHint), 0)
+// array decodes n elements. The table is laid out as if they had been set one after the other, nils included, as Redis does it.
+func (d *msgpackDecoder) array(n, slots int) lua.Value {
+	t := lua.NewTable(arrayRoom(n), 0)
 	checkSlots(d.L, slots+1, 1, "in function mp_decode_to_lua_array")
-	mark := d.st.hold(t)
+	mark := d.st.hold(t.Value())
+	full := true // up to here
 	for i := 1; i <= n; i++ {
-		if v := d.value(slots + 2); v != lua.LNil {
-			t.RawSetInt(i, v)
+		v := d.value(slots + 2)
+		if v.IsNil() && full {
+			// The room may be too much for a table with holes.
+			t, full = oneByOne(t, i-1), false
+			d.st.release(mark)
+			d.st.hold(t.Value())
 		}
+		t.SetInt(i, v)
 	}
 	d.st.release(mark)
-	return t
+	return t.Value()
 }
 
-func (d *msgpackDecoder) pairs(n, slots int) lua.LValue {
-	t := d.L.CreateTable(0, min(n, sizeHint))
-	mark := d.st.hold(t)
+// arrayRoom is the size of an array that has grown to n elements, up to a limit.
+func arrayRoom(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return 1 << bits.Len(uint(min(n, sizeHint)-1))
+}
+
+// oneByOne is a table that has grown to the first n elements of another one.
+func oneByOne(t *lua.Table, n int) *lua.Table {
+	grown := lua.NewTable(0, 0)
+	for i := 1; i <= n; i++ {
+		grown.SetInt(i, t.GetInt(i))
+	}
+	return grown
+}
+
+// pairs decodes n pairs. The table grows with them, for its order depends on that.
+func (d *msgpackDecoder) pairs(n, slots int) lua.Value {
+	t := lua.NewTable(0, 0)
+	mark := d.st.hold(t.Value())
 	for range n {
 		k := d.value(slots + 1)
 		d.st.hold(k)
 		v := d.value(slots + 2)
 		d.st.release(mark + 1)
 		checkKey(d.L, k)
-		t.RawSet(k, v)
+		t.Set(k, v)
 	}
 	d.st.release(mark)
-	return t
+	return t.Value()
 }

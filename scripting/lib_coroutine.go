@@ -1,169 +1,98 @@
 package scripting
 
 import (
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
-// The machine's coroutines are kept, inside functions that count them, hand the run's step counter to
-// each, and report errors as Lua 5.1 does. A state that has run coroutines is not used again.
-func (st *state) coroutineLibrary() map[string]lua.LGFunction {
-	native := func(name string) lua.LGFunction {
-		st.L.Push(st.L.NewFunction(lua.OpenCoroutine))
-		st.L.Call(0, 1)
-		module := st.L.Get(-1).(*lua.LTable)
-		st.L.Pop(1)
-		return module.RawGetString(name).(*lua.LFunction).GFunction
-	}
-	c := coroutines{st, native("create"), native("resume")}
-	return map[string]lua.LGFunction{
-		"create":  c.create,
-		"resume":  c.resume,
-		"running": c.running,
-		"status":  c.status,
-		"wrap":    c.wrap,
-		"yield":   c.yield,
+func (st *state) coroutineLibrary() map[string]lua.GoFunc {
+	return map[string]lua.GoFunc{
+		"create":  st.createCoroutine,
+		"resume":  st.resumeCoroutine,
+		"running": runningCoroutine,
+		"status":  coroutineStatus,
+		"wrap":    st.wrapCoroutine,
+		"yield":   func(L *lua.Thread) int { return L.Yield(L.Top()) },
 	}
 }
 
-type coroutines struct {
-	st                         *state
-	nativeCreate, nativeResume lua.LGFunction
-}
-
-func checkThread(L *lua.LState, n int) *lua.LState {
-	thread, ok := L.Get(n).(*lua.LState)
-	if !ok {
+func checkThread(L *lua.Thread, n int) *lua.Thread {
+	thread := L.Arg(n).Thread()
+	if thread == nil {
 		argError(L, n, "coroutine expected")
 	}
 	return thread
 }
 
-func (c coroutines) create(L *lua.LState) int {
-	if fn, ok := L.Get(1).(*lua.LFunction); !ok || fn.IsG {
+func (st *state) createCoroutine(L *lua.Thread) int {
+	L.Push(st.newCoroutine(L).Value())
+	return 1
+}
+
+// newCoroutine makes a coroutine of the first argument. A run may make so many.
+func (st *state) newCoroutine(L *lua.Thread) *lua.Thread {
+	fn := L.Arg(1).Function()
+	if fn == nil || fn.IsGo() {
 		argError(L, 1, "Lua function expected")
 	}
-	c.st.coroutines++
-	c.st.tainted = true
-	if c.st.coroutines > c.st.e.opts.MaxCoroutines {
-		raise(L, "too many coroutines")
+	if st.coroutines++; st.coroutines > st.e.opts.MaxCoroutines {
+		L.Raise("too many coroutines")
 	}
-	n := c.nativeCreate(L)
-	L.Get(-1).(*lua.LState).SetContext(c.st)
-	return n
+	return L.Runtime().NewThread(fn)
 }
 
-func (c coroutines) resume(L *lua.LState) int {
-	thread := checkThread(L, 1)
-	if message := c.unresumable(L, thread); message != "" {
-		L.Push(lua.LFalse)
-		L.Push(lua.LString(message))
-		return 2
+func (st *state) resumeCoroutine(L *lua.Thread) int {
+	co := checkThread(L, 1)
+	n, thrown := st.resume(L, co, L.Top()-1)
+	if thrown == nil {
+		L.Insert(L.Top()-n+1, lua.True)
+		return n + 1
 	}
-	c.st.enter(L)
-	n := c.nativeResume(L)
-	L.G.CurrentThread = c.st.visible(L) // the machine takes L itself
-	c.st.leave()
-	c.st.work(L, 1)
-	if first := L.GetTop() - n + 1; n == 2 && L.Get(first) == lua.LFalse {
-		if text, ok := L.Get(-1).(lua.LString); ok {
-			L.Replace(L.GetTop(), lua.LString(vmMessage(string(text))))
-		}
-	}
-	return n
+	L.Push(lua.False)
+	L.Push(thrown.Value)
+	return 2
 }
 
-// unresumable tells why a thread cannot be resumed, if it can't.
-func (c coroutines) unresumable(L, thread *lua.LState) string {
-	if status := c.statusOf(L, thread); status != "suspended" {
-		return "cannot resume " + status + " coroutine"
+// resume resumes a coroutine with so many values from the stack, and leaves on it what that has yielded or returned.
+func (st *state) resume(L, co *lua.Thread, nargs int) (nresults int, thrown *lua.Error) {
+	if status := co.Status(L); status != "suspended" {
+		return 0, &lua.Error{Value: lua.String("cannot resume " + status + " coroutine")}
 	}
-	return ""
+	st.work(L, 1)
+	nresults, thrown = L.Resume(co, nargs)
+	st.unwind(L)
+	return nresults, thrown
 }
 
-// statusOf is the status of a thread to the one that runs, L.
-func (c coroutines) statusOf(L, thread *lua.LState) string {
-	if thread.Dead {
-		return "dead"
-	}
-	status := "running"
-	for L = c.st.visible(L); L != nil; L = c.st.visible(L.Parent) {
-		if L == thread {
-			return status
-		}
-		status = "normal"
-	}
-	return "suspended"
-}
-
-func (c coroutines) status(L *lua.LState) int {
-	L.Push(lua.LString(c.statusOf(L, checkThread(L, 1))))
+func coroutineStatus(L *lua.Thread) int {
+	L.Push(lua.String(checkThread(L, 1).Status(L)))
 	return 1
 }
 
-// running answers the coroutine that runs, nil in the main thread.
-func (c coroutines) running(L *lua.LState) int {
-	if L = c.st.visible(L); L == L.G.MainThread {
-		L.Push(lua.LNil)
+// runningCoroutine answers the coroutine that runs, nil in the main thread.
+func runningCoroutine(L *lua.Thread) int {
+	if L == L.Runtime().Main() {
+		L.Push(lua.Nil)
 	} else {
-		L.Push(L)
+		L.Push(L.Value())
 	}
 	return 1
 }
 
-func (c coroutines) wrap(L *lua.LState) int {
-	c.create(L)
-	thread := L.Get(-1).(*lua.LState)
-	resume := func(L *lua.LState) int {
-		L.Insert(thread, 1)
-		n := c.resume(L)
-		first := L.GetTop() - n + 1
-		if L.Get(first) == lua.LFalse {
-			v := L.Get(-1)
-			if text, ok := v.(lua.LString); ok {
-				v = lua.LString(where(L, 1) + string(text))
-			}
-			throw(L, v)
+// wrapCoroutine makes a function that resumes a coroutine. An error's text begins with the position of the function's caller.
+func (st *state) wrapCoroutine(L *lua.Thread) int {
+	co := st.newCoroutine(L)
+	resume := func(L *lua.Thread) int {
+		n, thrown := st.resume(L, co, L.Top())
+		if thrown == nil {
+			return n
 		}
-		return n - 1
+		v := thrown.Value
+		if text, ok := v.ToText(); ok {
+			v = lua.String(L.Where(1) + text)
+		}
+		L.Throw(v)
+		return 0
 	}
-	L.Push(L.NewClosure(resume, thread)) // as an upvalue, for what a run holds is counted by what its values refer to
+	L.Push(lua.NewFunction(resume, co.Value()).Value())
 	return 1
-}
-
-// yieldLevels is how many calls are looked at before a yield, whose cost grows with their square.
-const yieldLevels = 100
-
-// resumable tells whether the machine can come back to what runs on L, as far as it is looked at: it can where Lua functions called each
-// other, but not into a library function that called back, an iterator or a metamethod.
-func resumable(L *lua.LState) bool {
-	if L.Parent == nil {
-		return false
-	}
-	for level := range yieldLevels {
-		caller, pc, ok := callSiteAt(L, level)
-		switch {
-		case caller == nil:
-			return true
-		case caller.IsG:
-			return false
-		case ok && opcode(caller.Proto.Code[pc]) == lua.OP_TAILCALL:
-			// The machine loses its place when a coroutine's own function ends with a yield; see returnYields.
-			if _, below := L.GetStack(level + 2); level == 0 && !below {
-				return false
-			}
-		case ok && opcode(caller.Proto.Code[pc]) != lua.OP_CALL:
-			return false
-		case ok:
-		case level == 0: // the machine names the call of any library function, but for a metamethod
-			return false
-		}
-	}
-	return true
-}
-
-func (c coroutines) yield(L *lua.LState) int {
-	if !resumable(L) {
-		throw(L, lua.LString("attempt to yield across metamethod/C-call boundary"))
-	}
-	return -1
 }

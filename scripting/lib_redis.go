@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // The levels of redis.log.
@@ -18,51 +18,56 @@ const (
 	logWarning
 )
 
-func (st *state) redisLibrary() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
-		"call":               func(L *lua.LState) int { return st.command(L, true) },
-		"pcall":              func(L *lua.LState) int { return st.command(L, false) },
-		"error_reply":        func(L *lua.LState) int { return st.singleField(L, "err") },
-		"status_reply":       func(L *lua.LState) int { return st.singleField(L, "ok") },
+func (st *state) redisLibrary() map[string]lua.GoFunc {
+	return map[string]lua.GoFunc{
+		"call":               func(L *lua.Thread) int { return st.command(L, true) },
+		"pcall":              func(L *lua.Thread) int { return st.command(L, false) },
+		"error_reply":        errorReply,
+		"status_reply":       statusReply,
 		"sha1hex":            st.sha1hex,
 		"log":                st.redisLog,
 		"setresp":            st.setResp,
-		"set_repl":           st.setRepl,
-		"replicate_commands": func(L *lua.LState) int { L.Push(lua.LTrue); return 1 },
-		"breakpoint":         func(L *lua.LState) int { L.Push(lua.LFalse); return 1 },
-		"debug":              nothing,
+		"set_repl":           setRepl,
+		"replicate_commands": func(L *lua.Thread) int { L.Push(lua.True); return 1 },
+		"breakpoint":         func(L *lua.Thread) int { L.Push(lua.False); return 1 },
+		"debug":              func(*lua.Thread) int { return 0 },
 		"acl_check_cmd":      st.aclCheckCmd,
 	}
 }
 
 // errorTable makes the value that stands for an error: a table whose field err holds code and message.
-func (st *state) errorTable(text string) *lua.LTable {
+func errorTable(text string) *lua.Table {
 	code, message, hasCode := strings.Cut(strings.TrimPrefix(text, "-"), " ")
 	if !strings.HasPrefix(text, "-") {
 		code, message = "ERR", text
 	} else if !hasCode {
 		code, message = "ERR", code
 	}
-	t := st.L.CreateTable(0, 1)
-	t.RawSetString("err", lua.LString(code+" "+strings.Trim(message, "\r\n")))
+	return field("err", lua.String(code+" "+strings.Trim(message, "\r\n")))
+}
+
+// field makes a table of one field.
+func field(name string, v lua.Value) *lua.Table {
+	t := lua.NewTable(0, 1)
+	t.SetText(name, v)
 	return t
 }
 
 // fail raises an error of a redis.* function: a table, so without position.
-func (st *state) fail(L *lua.LState, text string) int {
-	throw(L, st.errorTable(text))
+func fail(L *lua.Thread, text string) int {
+	L.Throw(errorTable(text).Value())
 	return 0
 }
 
 // command is redis.call and redis.pcall.
-func (st *state) command(L *lua.LState, raises bool) int {
+func (st *state) command(L *lua.Thread, raises bool) int {
 	text, ok := st.collect(L)
 	if !ok {
-		t := st.errorTable(text)
+		v := errorTable(text).Value()
 		if raises {
-			throw(L, t)
+			L.Throw(v)
 		}
-		L.Push(t)
+		L.Push(v)
 		return 1
 	}
 	reply, err := st.caller.Call(st.reply[:0], st.resp, st.callArgs)
@@ -76,7 +81,7 @@ func (st *state) command(L *lua.LState, raises bool) int {
 	st.work(L, callSteps+len(reply)/bytesPerStep)
 	v := st.parseReply(L, reply)
 	if raises && len(reply) > 0 && reply[0] == '-' {
-		throw(L, v)
+		L.Throw(v)
 	}
 	L.Push(v)
 	return 1
@@ -86,20 +91,20 @@ func (st *state) command(L *lua.LState, raises bool) int {
 const callSteps = 64
 
 // collect copies the arguments of a command out of the stack.
-func (st *state) collect(L *lua.LState) (message string, ok bool) {
-	n := L.GetTop()
+func (st *state) collect(L *lua.Thread) (message string, ok bool) {
+	n := L.Top()
 	if n == 0 {
 		return "Please specify at least one argument for this redis lib call", false
 	}
 	bytes, ends := st.argBytes[:0], st.argEnds[:0]
 	for i := 1; i <= n; i++ {
-		switch v := L.Get(i).(type) {
-		case lua.LString:
-			st.admit(L, len(bytes)+len(v))
-			bytes = append(bytes, v...)
-		case lua.LNumber:
-			bytes = appendArgument(bytes, float64(v))
-		default:
+		v := L.Arg(i)
+		if text, ok := v.Text(); ok {
+			st.admit(L, len(bytes)+len(text))
+			bytes = append(bytes, text...)
+		} else if number, ok := v.Float(); ok {
+			bytes = lua.AppendNumber(bytes, number, lua.ArgumentDigits)
+		} else {
 			return "Lua redis lib command arguments must be strings or integers", false
 		}
 		ends = append(ends, len(bytes))
@@ -113,57 +118,65 @@ func (st *state) collect(L *lua.LState) (message string, ok bool) {
 	return "", true
 }
 
-func appendArgument(dst []byte, v float64) []byte { return appendNumber(dst, v, argumentDigits) }
-
-func (st *state) singleField(L *lua.LState, field string) int {
-	text, ok := L.Get(1).(lua.LString)
-	if L.GetTop() != 1 || !ok {
-		L.Push(st.errorTable("wrong number or type of arguments"))
-		return 1
+// errorReply is redis.error_reply.
+func errorReply(L *lua.Thread) int {
+	text, ok := onlyText(L)
+	if ok && !strings.HasPrefix(text, "-") {
+		text = "-" + text
 	}
-	if field == "err" {
-		if !strings.HasPrefix(string(text), "-") {
-			text = "-" + text
-		}
-		L.Push(st.errorTable(string(text)))
-		return 1
-	}
-	t := L.CreateTable(0, 1)
-	t.RawSetString(field, text)
-	L.Push(t)
+	L.Push(errorTable(text).Value())
 	return 1
 }
 
-func (st *state) sha1hex(L *lua.LState) int {
-	if L.GetTop() != 1 {
-		return st.fail(L, "wrong number of arguments")
+// statusReply is redis.status_reply.
+func statusReply(L *lua.Thread) int {
+	text, ok := onlyText(L)
+	if ok {
+		L.Push(field("ok", lua.String(text)).Value())
+	} else {
+		L.Push(errorTable(text).Value())
 	}
-	text, _ := toText(L.Get(1))
+	return 1
+}
+
+// onlyText answers the only argument, which must be a string, or what is wrong.
+func onlyText(L *lua.Thread) (text string, ok bool) {
+	if text, ok = L.Arg(1).Text(); ok && L.Top() == 1 {
+		return text, true
+	}
+	return "wrong number or type of arguments", false
+}
+
+func (st *state) sha1hex(L *lua.Thread) int {
+	if L.Top() != 1 {
+		return fail(L, "wrong number of arguments")
+	}
+	text, _ := L.Arg(1).ToText()
 	st.reserve(L, len(text))
 	sum := sha1.Sum([]byte(text))
-	L.Push(lua.LString(hex.EncodeToString(sum[:])))
+	L.Push(lua.String(hex.EncodeToString(sum[:])))
 	return 1
 }
 
-func (st *state) redisLog(L *lua.LState) int {
-	n := L.GetTop()
+func (st *state) redisLog(L *lua.Thread) int {
+	n := L.Top()
 	if n < 2 {
-		return st.fail(L, "redis.log() requires two arguments or more.")
+		return fail(L, "redis.log() requires two arguments or more.")
 	}
-	number, ok := toNumber(L.Get(1))
+	number, ok := L.Arg(1).ToNumber()
 	if !ok {
-		return st.fail(L, "First argument must be a number (log level).")
+		return fail(L, "First argument must be a number (log level).")
 	}
-	level := toInt(number)
+	level := lua.ToInt(number)
 	if level < logDebug || level > logWarning {
-		return st.fail(L, "Invalid debug level.")
+		return fail(L, "Invalid debug level.")
 	}
 	if st.repeats() {
 		return 0
 	}
 	var words []string
 	for i := 2; i <= n; i++ {
-		if text, ok := toText(L.Get(i)); ok {
+		if text, ok := L.Arg(i).ToText(); ok {
 			words = append(words, text)
 		}
 	}
@@ -178,33 +191,33 @@ func (st *state) redisLog(L *lua.LState) int {
 	return 0
 }
 
-func (st *state) setResp(L *lua.LState) int {
-	if L.GetTop() != 1 {
-		return st.fail(L, "redis.setresp() requires one argument.")
+func (st *state) setResp(L *lua.Thread) int {
+	if L.Top() != 1 {
+		return fail(L, "redis.setresp() requires one argument.")
 	}
-	version, _ := toNumber(L.Get(1))
-	if v := toInt(version); v == 2 || v == 3 {
+	version, _ := L.Arg(1).ToNumber()
+	if v := lua.ToInt(version); v == 2 || v == 3 {
 		st.resp = v
 		return 0
 	}
-	return st.fail(L, "RESP version must be 2 or 3.")
+	return fail(L, "RESP version must be 2 or 3.")
 }
 
 // setRepl checks its argument and changes nothing: effects are logged as a whole.
-func (st *state) setRepl(L *lua.LState) int {
-	if L.GetTop() != 1 {
-		return st.fail(L, "redis.set_repl() requires two arguments.")
+func setRepl(L *lua.Thread) int {
+	if L.Top() != 1 {
+		return fail(L, "redis.set_repl() requires two arguments.")
 	}
-	flags, _ := toNumber(L.Get(1))
-	if toInt(flags)&^3 != 0 {
-		return st.fail(L, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+	flags, _ := L.Arg(1).ToNumber()
+	if lua.ToInt(flags)&^3 != 0 {
+		return fail(L, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
 }
 
-func (st *state) aclCheckCmd(L *lua.LState) int {
+func (st *state) aclCheckCmd(L *lua.Thread) int {
 	if text, ok := st.collect(L); !ok {
-		return st.fail(L, text)
+		return fail(L, text)
 	}
 	known, permitted := true, true
 	if p, ok := st.caller.(Permitter); ok {
@@ -212,8 +225,8 @@ func (st *state) aclCheckCmd(L *lua.LState) int {
 	}
 	clear(st.callArgs)
 	if !known {
-		return st.fail(L, "Invalid command passed to redis.acl_check_cmd()")
+		return fail(L, "Invalid command passed to redis.acl_check_cmd()")
 	}
-	L.Push(lua.LBool(permitted))
+	L.Push(lua.Bool(permitted))
 	return 1
 }

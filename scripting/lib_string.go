@@ -1,36 +1,45 @@
 package scripting
 
 import (
-	"bytes"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
-func (st *state) stringLibrary() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
+func (st *state) stringLibrary() map[string]lua.GoFunc {
+	return map[string]lua.GoFunc{
 		"byte": stringByte,
-		"char": stringChar,
-		"dump": func(L *lua.LState) int {
+		"char": st.stringChar,
+		"dump": func(L *lua.Thread) int {
 			checkFunction(L, 1)
-			raise(L, "unable to dump given function")
+			L.Raise("unable to dump given function")
 			return 0
 		},
-		"find":   func(L *lua.LState) int { return st.find(L, true) },
-		"format": st.format,
-		"gfind":  st.gmatch,
-		"gmatch": st.gmatch,
-		"gsub":   st.gsub,
-		"len": func(L *lua.LState) int {
-			return pushNumber(L, float64(len(checkString(L, 1))))
-		},
-		"lower":   func(L *lua.LState) int { return st.mapBytes(L, 'A', 'Z') },
-		"upper":   func(L *lua.LState) int { return st.mapBytes(L, 'a', 'z') },
-		"match":   func(L *lua.LState) int { return st.find(L, false) },
+		"find":    func(L *lua.Thread) int { return st.find(L, true) },
+		"format":  st.format,
+		"gfind":   st.gmatch,
+		"gmatch":  st.gmatch,
+		"gsub":    st.gsub,
+		"len":     func(L *lua.Thread) int { return pushNumber(L, float64(len(checkString(L, 1)))) },
+		"lower":   func(L *lua.Thread) int { return st.mapBytes(L, 'A', 'Z') },
+		"upper":   func(L *lua.Thread) int { return st.mapBytes(L, 'a', 'z') },
+		"match":   func(L *lua.Thread) int { return st.find(L, false) },
 		"rep":     st.stringRep,
 		"reverse": st.stringReverse,
-		"sub":     stringSub,
+		"sub":     st.stringSub,
 	}
+}
+
+// sharedSource is the length of strings that parts may keep in memory, of which only the part's own length counts as held.
+const sharedSource = 64
+
+// substring is a part of a string of so many bytes, as a value. It shares the bytes unless that would keep much else in memory.
+func (st *state) substring(L *lua.Thread, part string, source int) lua.Value {
+	if source > sharedSource && len(part) < source/2 {
+		st.reserve(L, len(part))
+		part = strings.Clone(part)
+	}
+	return lua.String(part)
 }
 
 // position turns a position that may count from the end into one from the start.
@@ -41,237 +50,238 @@ func position(i, length int) int {
 	return max(i, 0)
 }
 
-func stringByte(L *lua.LState) int {
+func stringByte(L *lua.Thread) int {
 	s := checkString(L, 1)
-	first := position(optInt(L, 2, 1), len(s))
-	last := position(optInt(L, 3, first), len(s))
+	first := position(optLong(L, 2, 1), len(s))
+	last := position(optLong(L, 3, first), len(s))
 	first, last = max(first, 1), min(last, len(s))
 	if first > last {
 		return 0
 	}
 	n := last - first + 1
-	if n+L.GetTop() > maxResults {
-		raise(L, "stack overflow (string slice too long)")
-	}
+	checkSlots(L, L.Top(), n, "string slice too long")
 	for i := first - 1; i < last; i++ {
-		L.Push(lua.LNumber(s[i]))
+		L.Push(lua.Number(float64(s[i])))
 	}
 	return n
 }
 
-func stringChar(L *lua.LState) int {
-	buf := make([]byte, 0, L.GetTop())
-	for i := 1; i <= L.GetTop(); i++ {
+func (st *state) stringChar(L *lua.Thread) int {
+	out := st.newOutput(L)
+	for i := 1; i <= L.Top(); i++ {
 		c := checkInt(L, i)
 		if c < 0 || c > 255 {
 			argError(L, i, "invalid value")
 		}
-		buf = append(buf, byte(c))
+		out.buf = append(out.buf, byte(c))
 	}
-	L.Push(lua.LString(buf))
-	return 1
+	return out.push()
 }
 
-func (st *state) mapBytes(L *lua.LState, from, to byte) int {
+// mapBytes changes the case of the letters in a range.
+func (st *state) mapBytes(L *lua.Thread, from, to byte) int {
 	s := checkString(L, 1)
-	st.reserve(L, len(s))
-	buf := []byte(s)
-	for i, c := range buf {
+	st.work(L, len(s)/bytesPerStep)
+	same := 0
+	for same < len(s) && (s[same] < from || s[same] > to) {
+		same++
+	}
+	if same == len(s) {
+		L.Push(lua.String(s))
+		return 1
+	}
+	out := st.newOutput(L)
+	out.room(len(s))
+	out.buf = append(out.buf, s...)
+	for i, c := range out.buf[same:] {
 		if c >= from && c <= to {
-			buf[i] = c ^ 0x20
+			out.buf[same+i] = c ^ 0x20
 		}
 	}
-	L.Push(lua.LString(buf))
-	return 1
+	return out.push()
 }
 
-func (st *state) stringRep(L *lua.LState) int {
+func (st *state) stringRep(L *lua.Thread) int {
 	s := checkString(L, 1)
 	n := checkInt(L, 2)
 	if n <= 0 || s == "" {
-		L.Push(lua.LString(""))
+		L.Push(lua.String(""))
 		return 1
 	}
 	if n > st.e.opts.MaxStringBytes/len(s) {
-		raise(L, "resulting string too large")
+		L.Raise("resulting string too large")
 	}
 	st.reserve(L, n*len(s))
-	L.Push(lua.LString(strings.Repeat(s, n)))
+	L.Push(lua.String(strings.Repeat(s, n)))
 	return 1
 }
 
-func (st *state) stringReverse(L *lua.LState) int {
+func (st *state) stringReverse(L *lua.Thread) int {
 	s := checkString(L, 1)
-	st.reserve(L, len(s))
-	buf := make([]byte, len(s))
-	for i := range len(s) {
-		buf[len(s)-1-i] = s[i]
-	}
-	L.Push(lua.LString(buf))
-	return 1
+	out := st.newOutput(L)
+	out.room(len(s))
+	out.buf = append(out.buf, s...)
+	reverse(out.buf)
+	return out.push()
 }
 
-func stringSub(L *lua.LState) int {
+func (st *state) stringSub(L *lua.Thread) int {
 	s := checkString(L, 1)
-	first := max(position(checkInt(L, 2), len(s)), 1)
-	last := min(position(optInt(L, 3, -1), len(s)), len(s))
+	first := max(position(checkLong(L, 2), len(s)), 1)
+	last := min(position(optLong(L, 3, -1), len(s)), len(s))
 	if first > last {
-		L.Push(lua.LString(""))
-		return 1
+		first, last = 1, 0
 	}
-	L.Push(lua.LString(s[first-1 : last]))
+	L.Push(st.substring(L, s[first-1:last], len(s)))
 	return 1
 }
 
 // find is string.find and string.match.
-func (st *state) find(L *lua.LState, find bool) int {
+func (st *state) find(L *lua.Thread, find bool) int {
 	s, p := checkString(L, 1), checkString(L, 2)
-	init := position(optInt(L, 3, 1), len(s)) - 1
+	init := position(optLong(L, 3, 1), len(s)) - 1
 	init = min(max(init, 0), len(s))
-	if find && (lua.LVAsBool(L.Get(4)) || plain(p)) {
-		st.work(L, len(s)/64)
+	if find && (L.Arg(4).Truth() || plain(p)) {
+		st.work(L, len(s)/bytesPerStep)
 		i := strings.Index(s[init:], p)
 		if i < 0 {
-			L.Push(lua.LNil)
+			L.Push(lua.Nil)
 			return 1
 		}
-		L.Push(lua.LNumber(init + i + 1))
-		L.Push(lua.LNumber(init + i + len(p)))
+		L.Push(lua.Number(float64(init + i + 1)))
+		L.Push(lua.Number(float64(init + i + len(p))))
 		return 2
 	}
-	anchor := strings.HasPrefix(p, "^")
-	m := &matcher{st: st, L: L, src: s, pat: strings.TrimPrefix(p, "^")}
-	for i := init; i <= len(s); i++ {
-		m.level = 0
-		if e := m.match(i, 0); e >= 0 {
-			if !find {
-				return m.push(i, e, true)
-			}
-			L.Push(lua.LNumber(i + 1))
-			L.Push(lua.LNumber(e))
-			return m.push(i, e, false) + 2
-		}
-		if anchor {
-			break
-		}
+	m := matcher{st: st, L: L, src: s}
+	m.compile(p, true)
+	start, end := m.search(init)
+	if start < 0 {
+		L.Push(lua.Nil)
+		return 1
 	}
-	L.Push(lua.LNil)
-	return 1
+	if !find {
+		return m.push(start, end, true)
+	}
+	L.Push(lua.Number(float64(start + 1)))
+	L.Push(lua.Number(float64(end)))
+	return m.push(start, end, false) + 2
 }
 
-func (st *state) gmatch(L *lua.LState) int {
+func (st *state) gmatch(L *lua.Thread) int {
 	s, p := checkString(L, 1), checkString(L, 2)
 	at := 0
-	next := func(L *lua.LState) int {
-		m := &matcher{st: st, L: L, src: s, pat: p}
-		for i := at; i <= len(s); i++ {
-			m.level = 0
-			if e := m.match(i, 0); e >= 0 {
-				at = e
-				if e == i {
-					at++
-				}
-				return m.push(i, e, true)
-			}
+	next := func(L *lua.Thread) int {
+		m := matcher{st: st, L: L, src: s}
+		m.compile(p, false)
+		start, end := m.search(at)
+		if start < 0 {
+			at = len(s) + 1
+			return 0
 		}
-		at = len(s) + 1
-		return 0
+		at = max(end, start+1)
+		return m.push(start, end, true)
 	}
-	L.Push(L.NewClosure(next, lua.LString(s))) // as an upvalue, so that it is counted with what the run holds
+	L.Push(lua.NewFunction(next, lua.String(s), lua.String(p)).Value())
 	return 1
 }
 
-func (st *state) gsub(L *lua.LState) int {
+func (st *state) gsub(L *lua.Thread) int {
 	s, p := checkString(L, 1), checkString(L, 2)
-	replacement := L.Get(3)
-	switch replacement.Type() {
-	case lua.LTNumber, lua.LTString, lua.LTTable, lua.LTFunction:
+	most := optInt(L, 4, len(s)+1)
+	r := replacement{value: L.Arg(3)}
+	switch r.value.Kind() {
+	case lua.KindNumber, lua.KindString:
+		r.text, _ = r.value.ToText()
+	case lua.KindTable, lua.KindFunction:
 	default:
 		argError(L, 3, "string/function/table expected")
 	}
-	most := optInt(L, 4, len(s)+1)
-	anchor := strings.HasPrefix(p, "^")
-	m := &matcher{st: st, L: L, src: s, pat: strings.TrimPrefix(p, "^")}
-	var out bytes.Buffer
-	at, n := 0, 0
-	for n < most {
-		m.level = 0
-		e := m.match(at, 0)
-		if e >= 0 {
-			n++
-			st.substitute(m, &out, replacement, at, e)
+	m := matcher{st: st, L: L, src: s}
+	m.compile(p, true)
+	out := st.newOutput(L)
+	at, copied, n := 0, 0, 0 // where to go on, what of the subject has been written, and how many matches
+	for at <= len(s) && n < most {
+		start, end := m.search(at)
+		if start < 0 {
+			break
 		}
-		switch {
-		case e > at:
-			at = e
-		case at < len(s):
-			out.WriteByte(s[at])
-			at++
-		default:
-			at = len(s) + 1
-		}
-		if anchor || at > len(s) {
+		n++
+		out.buf = append(out.buf, s[copied:start]...)
+		r.write(&m, &out, start, end)
+		out.check()
+		copied, at = end, max(end, start+1)
+		if m.anchored {
 			break
 		}
 	}
-	if at < len(s) {
-		out.WriteString(s[at:])
+	if n == 0 {
+		L.Push(lua.String(s))
+		st.keepScratch(out.buf)
+	} else {
+		out.room(len(s) - copied)
+		out.buf = append(out.buf, s[copied:]...)
+		out.push()
 	}
-	st.reserve(L, out.Len())
-	L.Push(lua.LString(out.String()))
-	L.Push(lua.LNumber(n))
+	L.Push(lua.Number(float64(n)))
 	return 2
 }
 
-// substitute writes what stands for one match.
-func (st *state) substitute(m *matcher, out *bytes.Buffer, replacement lua.LValue, s, e int) {
-	L, before := m.L, out.Len()
-	var v lua.LValue
-	switch r := replacement.(type) {
-	case *lua.LFunction:
-		L.Push(r)
+// replacement is what gsub puts in place of matches.
+type replacement struct {
+	value lua.Value
+	text  string // of a string or number
+}
+
+// write writes what stands for one match.
+func (r *replacement) write(m *matcher, out *output, s, e int) {
+	L := m.L
+	var v lua.Value
+	switch r.value.Kind() {
+	case lua.KindFunction:
+		L.Push(r.value)
 		n := m.push(s, e, true)
 		L.Call(n, 1)
-		v = L.Get(-1)
-		L.Pop(1)
-	case *lua.LTable:
-		v = L.GetTable(r, m.value(0, s, e))
+		v = L.Pop()
+	case lua.KindTable:
+		v = L.Index(r.value, m.value(0, s, e))
 	default:
-		text, _ := toText(replacement)
-		expand(m, out, text, s, e)
-		st.grow(L, out.Len(), out.Len()-before)
+		r.expand(m, out, s, e)
 		return
 	}
-	if lua.LVIsFalse(v) {
-		out.WriteString(m.src[s:e])
+	if !v.Truth() {
+		out.buf = append(out.buf, m.src[s:e]...)
 		return
 	}
-	text, ok := toText(v)
+	text, ok := v.ToText()
 	if !ok {
-		raise(L, "invalid replacement value (a %s)", typeName(v))
+		L.Raise("invalid replacement value (a %s)", v.Kind())
 	}
-	out.WriteString(text)
-	st.grow(L, out.Len(), out.Len()-before)
+	out.room(len(text))
+	out.buf = append(out.buf, text...)
 }
 
 // expand writes a replacement string, in which %1 stands for a capture.
-func expand(m *matcher, out *bytes.Buffer, text string, s, e int) {
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			out.WriteByte(text[i])
-			continue
+func (r *replacement) expand(m *matcher, out *output, s, e int) {
+	text := r.text
+	for {
+		i := strings.IndexByte(text, '%')
+		if i < 0 {
+			break
 		}
-		i++
+		out.buf = append(out.buf, text[:i]...)
+		c := byte(0) // for a sign at the end, as in Redis
+		if text = text[i+1:]; text != "" {
+			c, text = text[0], text[1:]
+		}
 		switch {
-		case i >= len(text):
-			out.WriteByte(0)
-		case text[i] < '0' || text[i] > '9':
-			out.WriteByte(text[i])
-		case text[i] == '0':
-			out.WriteString(m.src[s:e])
+		case !isDigit(c):
+			out.buf = append(out.buf, c)
+		case c == '0':
+			out.buf = append(out.buf, m.src[s:e]...)
 		default:
-			v, _ := toText(m.value(int(text[i]-'1'), s, e))
-			out.WriteString(v)
+			out.buf = m.appendValue(out.buf, int(c-'1'), s, e)
 		}
+		out.check()
 	}
+	out.buf = append(out.buf, text...)
 }

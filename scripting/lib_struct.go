@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // structLibrary packs values into binary strings by a format of one-letter options:
@@ -17,8 +17,8 @@ import (
 //	f d        floating point numbers of 4 and 8 bytes
 //	cn         n bytes of a string, 1 by default; c0 is the whole string, or as many bytes as the number before it says
 //	s          a string that a zero byte ends
-func (st *state) structLibrary() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{"pack": st.structPack, "unpack": st.structUnpack, "size": st.structSize}
+func (st *state) structLibrary() map[string]lua.GoFunc {
+	return map[string]lua.GoFunc{"pack": st.structPack, "unpack": st.structUnpack, "size": st.structSize}
 }
 
 const (
@@ -28,13 +28,13 @@ const (
 
 // structFormat walks through a format.
 type structFormat struct {
-	L     *lua.LState
+	L     *lua.Thread
 	text  string
 	order binary.ByteOrder
 	align uint64
 }
 
-func checkFormat(L *lua.LState) structFormat {
+func checkFormat(L *lua.Thread) structFormat {
 	text := checkString(L, 1)
 	if end := strings.IndexByte(text, 0); end >= 0 {
 		text = text[:end] // the reference implementation's formats are C strings
@@ -67,7 +67,7 @@ func (f *structFormat) size(option byte) uint64 {
 	case 'i', 'I':
 		n := f.number(4)
 		if n > maxIntegerSize {
-			raise(f.L, "integral size %d is larger than limit of %d", n, maxIntegerSize)
+			f.L.Raise("integral size %d is larger than limit of %d", n, maxIntegerSize)
 		}
 		return n
 	}
@@ -83,7 +83,7 @@ func (f *structFormat) number(otherwise uint64) uint64 {
 	for f.text != "" && isDigit(f.text[0]) {
 		n = n*10 + uint64(f.text[0]-'0')
 		if n > math.MaxInt32 {
-			raise(f.L, "integral size overflow")
+			f.L.Raise("integral size overflow")
 		}
 		f.text = f.text[1:]
 	}
@@ -112,7 +112,7 @@ func (f *structFormat) control(option byte) {
 	case '!':
 		n := f.number(defaultAlignment)
 		if n == 0 || n&(n-1) != 0 {
-			raise(f.L, "alignment %d is not a power of 2", n)
+			f.L.Raise("alignment %d is not a power of 2", n)
 		}
 		f.align = n
 	default:
@@ -120,9 +120,9 @@ func (f *structFormat) control(option byte) {
 	}
 }
 
-func (st *state) structPack(L *lua.LState) int {
+func (st *state) structPack(L *lua.Thread) int {
 	f := checkFormat(L)
-	L.Push(lua.LNil) // a missing argument is reported as nil, as in Redis
+	L.Push(lua.Nil) // a missing argument is reported as nil, as in Redis
 	out := st.newOutput(L)
 	arg := 2
 	for {
@@ -170,9 +170,9 @@ func (st *state) structPack(L *lua.LState) int {
 // packedInteger converts as C does on x86: what does not fit signed is taken as unsigned.
 func packedInteger(v float64) uint64 {
 	if v >= 1<<63 {
-		return uint64(toInt(v-1<<63)) ^ 1<<63
+		return uint64(lua.ToInt(v-1<<63)) ^ 1<<63
 	}
-	return uint64(toInt(v))
+	return uint64(lua.ToInt(v))
 }
 
 func (f *structFormat) appendInteger(dst []byte, v uint64, size int) []byte {
@@ -208,59 +208,59 @@ func (f *structFormat) integer(data string) uint64 {
 
 // integerValue makes a Lua number of an integer's bits. Above 8 bytes the sign is sought where x86 finds it, which takes the distance
 // of a shift modulo 64.
-func integerValue(bits, size uint64, signed bool) lua.LNumber {
+func integerValue(bits, size uint64, signed bool) float64 {
 	if !signed {
-		return lua.LNumber(bits)
+		return float64(bits)
 	}
 	mask := uint64(math.MaxUint64) << ((8*size - 1) & 63)
 	if bits&mask != 0 {
 		bits |= mask
 	}
-	return lua.LNumber(int64(bits))
+	return float64(int64(bits))
 }
 
-func (st *state) structUnpack(L *lua.LState) int {
+func (st *state) structUnpack(L *lua.Thread) int {
 	f := checkFormat(L)
 	data := checkString(L, 2)
 	// Positions are unsigned: a negative one lies behind any data.
-	position := uint64(optInt(L, 3, 1))
+	position := uint64(optLong(L, 3, 1))
 	if position == 0 {
 		argError(L, 3, "offset must be 1 or greater")
 	}
 	position--
-	args := L.GetTop()
+	args := L.Top()
 	for {
 		st.work(L, 1)
 		option, size, padding, ok := f.next(position)
 		if !ok {
-			L.Push(lua.LNumber(int64(position + 1)))
-			return L.GetTop() - args
+			L.Push(lua.Number(float64(int64(position + 1))))
+			return L.Top() - args
 		}
 		position += padding
 		checkData(L, data, position, size)
-		checkSlots(L, L.GetTop(), 2, "too many results")
+		checkSlots(L, L.Top(), 2, "too many results")
 		field := data[position : position+size]
 		switch option {
 		case 'b', 'h', 'l', 'i', 'B', 'H', 'L', 'T', 'I':
-			L.Push(integerValue(f.integer(field), size, option >= 'a'))
+			L.Push(lua.Number(integerValue(f.integer(field), size, option >= 'a')))
 		case 'x':
 		case 'f':
-			L.Push(lua.LNumber(math.Float32frombits(uint32(f.integer(field)))))
+			L.Push(lua.Number(float64(math.Float32frombits(uint32(f.integer(field))))))
 		case 'd':
-			L.Push(lua.LNumber(math.Float64frombits(f.integer(field))))
+			L.Push(lua.Number(math.Float64frombits(f.integer(field))))
 		case 'c':
 			if size == 0 {
 				size = previousSize(L, args)
 				checkData(L, data, position, size)
 			}
-			L.Push(lua.LString(data[position : position+size]))
+			L.Push(st.substring(L, data[position:position+size], len(data)))
 		case 's':
 			end := strings.IndexByte(data[position:], 0)
 			if end < 0 {
-				raise(L, "unfinished string in data")
+				L.Raise("unfinished string in data")
 			}
 			st.work(L, end/bytesPerStep)
-			L.Push(lua.LString(data[position : position+uint64(end)]))
+			L.Push(st.substring(L, data[position:position+uint64(end)], len(data)))
 			size = uint64(end) + 1
 		default:
 			f.control(option)
@@ -269,7 +269,7 @@ func (st *state) structUnpack(L *lua.LState) int {
 	}
 }
 
-func checkData(L *lua.LState, data string, position, size uint64) {
+func checkData(L *lua.Thread, data string, position, size uint64) {
 	length := uint64(len(data))
 	if size > length || position > length-size {
 		argError(L, 2, "data string too short")
@@ -277,16 +277,16 @@ func checkData(L *lua.LState, data string, position, size uint64) {
 }
 
 // previousSize takes the latest result back, which is the size of what follows.
-func previousSize(L *lua.LState, args int) uint64 {
-	n, ok := toNumber(L.Get(-1))
-	if L.GetTop() == args || !ok {
-		raise(L, "format 'c0' needs a previous size")
+func previousSize(L *lua.Thread, args int) uint64 {
+	n, ok := L.Arg(-1).ToNumber()
+	if L.Top() == args || !ok {
+		L.Raise("format 'c0' needs a previous size")
 	}
-	L.Pop(1)
+	L.Pop()
 	return packedInteger(n)
 }
 
-func (st *state) structSize(L *lua.LState) int {
+func (st *state) structSize(L *lua.Thread) int {
 	f := checkFormat(L)
 	position := uint64(0)
 	for {

@@ -1,75 +1,77 @@
 package scripting
 
-import (
-	"strings"
+import "codeq/scripting/lua"
 
-	lua "github.com/yuin/gopher-lua"
-)
-
-func (st *state) tableLibrary() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
+func (st *state) tableLibrary() map[string]lua.GoFunc {
+	return map[string]lua.GoFunc{
 		"concat":   st.tableConcat,
 		"foreach":  st.tableForeach,
 		"foreachi": st.tableForeachi,
-		"getn": func(L *lua.LState) int {
-			L.Push(lua.LNumber(st.view(checkTable(L, 1)).Len()))
-			return 1
-		},
-		"insert": st.tableInsert,
-		"maxn":   st.tableMaxn,
-		"remove": st.tableRemove,
-		"setn": func(L *lua.LState) int {
+		"getn":     func(L *lua.Thread) int { return pushNumber(L, float64(checkTable(L, 1).Len())) },
+		"insert":   st.tableInsert,
+		"maxn":     st.tableMaxn,
+		"remove":   st.tableRemove,
+		"setn": func(L *lua.Thread) int {
 			checkTable(L, 1)
-			raise(L, "'setn' is obsolete")
+			L.Raise("'setn' is obsolete")
 			return 0
 		},
 		"sort": st.tableSort,
 	}
 }
 
-func (st *state) tableConcat(L *lua.LState) int {
-	t := st.view(checkTable(L, 1))
+func (st *state) tableConcat(L *lua.Thread) int {
 	separator := optString(L, 2, "")
-	from := optInt(L, 3, 1)
-	to := t.Len()
-	if L.Get(4) != lua.LNil {
+	t := checkTable(L, 1)
+	from, to := optInt(L, 3, 1), 0
+	if L.Arg(4).IsNil() {
+		to = t.Len()
+	} else {
 		to = checkInt(L, 4)
 	}
-	var out strings.Builder
+	out := st.newOutput(L)
 	for i := from; i <= to; i++ {
-		v := t.RawGetInt(i)
-		text, ok := toText(v)
-		if !ok {
-			raise(L, "invalid value (%s) at index %d in table for 'concat'", typeName(v), i)
+		st.work(L, 1)
+		v := t.GetInt(i)
+		if n, ok := v.Float(); ok {
+			out.buf = lua.AppendNumber(out.buf, n, lua.TextDigits)
+		} else if text, ok := v.Text(); ok {
+			out.room(len(text) + len(separator))
+			out.buf = append(out.buf, text...)
+		} else {
+			L.Raise("invalid value (%s) at index %d in table for 'concat'", v.Kind(), i)
 		}
-		added := len(text) + len(separator)
-		st.grow(L, out.Len()+added, 1+bytesPerStep+added) // an element is a step at least
-		out.WriteString(text)
 		if i < to {
-			out.WriteString(separator)
+			out.buf = append(out.buf, separator...)
 		}
+		out.check()
 	}
-	L.Push(lua.LString(out.String()))
-	return 1
+	return out.push()
 }
 
-func (st *state) tableForeach(L *lua.LState) int {
-	t := st.view(checkTable(L, 1))
-	fn := checkFunction(L, 2)
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
-		if st.visit(L, fn, k, v) {
+func (st *state) tableForeach(L *lua.Thread) int {
+	t, fn := checkTable(L, 1), checkFunction(L, 2)
+	k, v, ok := t.Next(lua.Nil)
+	for ok && !k.IsNil() {
+		if visit(L, fn, k, v) {
 			return 1
 		}
+		k, v, ok = t.Next(k)
+	}
+	if !ok {
+		L.Throw(lua.String(lostKeyText))
 	}
 	return 0
 }
 
-func (st *state) tableForeachi(L *lua.LState) int {
-	t := st.view(checkTable(L, 1))
-	fn := checkFunction(L, 2)
+// lostKeyText is thrown if a loop's key is no longer in the table; it carries no position, as in Redis.
+const lostKeyText = "invalid key to 'next'"
+
+func (st *state) tableForeachi(L *lua.Thread) int {
+	t, fn := checkTable(L, 1), checkFunction(L, 2)
 	n := t.Len()
 	for i := 1; i <= n; i++ {
-		if st.visit(L, fn, lua.LNumber(i), t.RawGetInt(i)) {
+		if visit(L, fn, lua.Number(float64(i)), t.GetInt(i)) {
 			return 1
 		}
 	}
@@ -77,75 +79,92 @@ func (st *state) tableForeachi(L *lua.LState) int {
 }
 
 // visit calls fn and leaves its answer on the stack, if it gives one.
-func (st *state) visit(L *lua.LState, fn *lua.LFunction, k, v lua.LValue) bool {
-	L.Push(fn)
+func visit(L *lua.Thread, fn *lua.Function, k, v lua.Value) bool {
+	L.Push(fn.Value())
 	L.Push(k)
 	L.Push(v)
 	L.Call(2, 1)
-	if L.Get(-1) != lua.LNil {
+	if !L.Arg(-1).IsNil() {
 		return true
 	}
-	L.Pop(1)
+	L.Pop()
 	return false
 }
 
-func (st *state) tableInsert(L *lua.LState) int {
-	t := st.writable(L, checkTable(L, 1))
-	n := t.Len() + 1
-	if n >= maxArrayIndex {
-		raise(L, "table overflow")
-	}
-	switch L.GetTop() {
+// tableInsert moves what is at the position and beyond it up. The position may be before the first element, too, and then all that lies
+// between is moved.
+func (st *state) tableInsert(L *lua.Thread) int {
+	t := checkTable(L, 1)
+	end := t.Len() + 1
+	position := end
+	switch L.Top() {
 	case 2:
-		t.RawSetInt(n, L.Get(2))
 	case 3:
-		position := checkInt(L, 2)
-		if position >= 1 && position < n {
-			st.work(L, (n-position)/64)
-			t.Insert(position, L.Get(3))
-		} else {
-			t.RawSet(lua.LNumber(position), L.Get(3))
-		}
+		position = checkInt(L, 2)
 	default:
-		raise(L, "wrong number of arguments to 'insert'")
+		L.Raise("wrong number of arguments to 'insert'")
 	}
+	writable(L, t)
+	if position < end {
+		t.SetInt(end, t.GetInt(end-1)) // which makes room
+		end--
+		if t.Move(position, position+1, end-position) {
+			st.work(L, (end-position)/movedPerStep)
+			end = position
+		}
+	}
+	for ; end > position; end-- {
+		st.work(L, 1)
+		t.SetInt(end, t.GetInt(end-1))
+	}
+	t.SetInt(position, L.Arg(-1))
 	return 0
 }
 
-func (st *state) tableRemove(L *lua.LState) int {
-	t := checkTable(L, 1) // a facade is empty: nothing to remove
-	n := t.Len()
-	position := optInt(L, 2, n)
-	if position < 1 || position > n {
+// movedPerStep is how many elements moved count as much as an instruction.
+const movedPerStep = 16
+
+func (st *state) tableRemove(L *lua.Thread) int {
+	t := checkTable(L, 1)
+	end := t.Len()
+	position := optInt(L, 2, end)
+	if position < 1 || position > end {
 		return 0
 	}
-	st.work(L, (n-position)/64)
-	v := t.RawGetInt(position)
-	t.Remove(position)
-	L.Push(v)
+	writable(L, t)
+	L.Push(t.GetInt(position))
+	if t.Move(position+1, position, end-position) {
+		st.work(L, (end-position)/movedPerStep)
+		position = end
+	}
+	for ; position < end; position++ {
+		st.work(L, 1)
+		t.SetInt(position, t.GetInt(position+1))
+	}
+	t.SetInt(end, lua.Nil)
 	return 1
 }
 
-func (st *state) tableMaxn(L *lua.LState) int {
-	t := st.view(checkTable(L, 1))
+func (st *state) tableMaxn(L *lua.Thread) int {
+	t := checkTable(L, 1)
 	most := 0.0
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
-		if n, ok := k.(lua.LNumber); ok && float64(n) > most {
-			most = float64(n)
+	for k, _, _ := t.Next(lua.Nil); !k.IsNil(); k, _, _ = t.Next(k) {
+		st.work(L, 1)
+		if n, ok := k.Float(); ok && n > most {
+			most = n
 		}
 	}
-	L.Push(lua.LNumber(most))
-	return 1
+	return pushNumber(L, most)
 }
 
 // sorter sorts elements of a table in place, comparing as `<` or by a function. It makes the comparisons and exchanges of the
 // reference implementation's quicksort, since scripts see them: in the order of elements that are equal, and in what an
-// order function is called with.
+// order function is called with, or finds in the table.
 type sorter struct {
 	st *state
-	L  *lua.LState
-	t  *lua.LTable
-	fn lua.LValue
+	L  *lua.Thread
+	t  *lua.Table
+	fn lua.Value
 }
 
 // sort sorts the elements low to high: the pivot is the middle one of three, which ends up at the last place but one while
@@ -163,10 +182,10 @@ func (s *sorter) sort(low, high int) {
 		if high-low == 2 {
 			return
 		}
-		pivot := s.t.RawGetInt(middle)
-		s.exchange(middle, high-1)
+		pivot := s.t.GetInt(middle)
+		s.put(middle, s.t.GetInt(high-1), high-1, pivot)
 		middle = s.part(low, high, pivot)
-		s.exchange(high-1, middle)
+		s.put(middle, s.t.GetInt(high-1), high-1, s.t.GetInt(middle))
 		if middle-low < high-middle {
 			s.sort(low, middle-1)
 			low = middle + 1
@@ -178,79 +197,69 @@ func (s *sorter) sort(low, high int) {
 }
 
 // part puts what is less than the pivot before what is not, and answers where the latter begins.
-func (s *sorter) part(low, high int, pivot lua.LValue) int {
+func (s *sorter) part(low, high int, pivot lua.Value) int {
 	i, j := low, high-1
 	for {
-		for i++; s.less(s.t.RawGetInt(i), pivot); i++ {
+		i++
+		atI := s.t.GetInt(i)
+		for s.less(atI, pivot) {
 			if i > high {
-				raise(s.L, "invalid order function for sorting")
+				s.L.Raise("invalid order function for sorting")
 			}
+			i++
+			atI = s.t.GetInt(i)
 		}
-		for j--; s.less(pivot, s.t.RawGetInt(j)); j-- {
+		j--
+		atJ := s.t.GetInt(j)
+		for s.less(pivot, atJ) {
 			if j < low {
-				raise(s.L, "invalid order function for sorting")
+				s.L.Raise("invalid order function for sorting")
 			}
+			j--
+			atJ = s.t.GetInt(j)
 		}
 		if j < i {
 			return i
 		}
-		s.exchange(i, j)
+		s.put(i, atJ, j, atI)
 	}
 }
 
-func (s *sorter) exchange(i, j int) {
-	a, b := s.t.RawGetInt(i), s.t.RawGetInt(j)
-	s.t.RawSetInt(i, b)
-	s.t.RawSetInt(j, a)
+// put sets two elements.
+func (s *sorter) put(i int, atI lua.Value, j int, atJ lua.Value) {
+	writable(s.L, s.t)
+	s.t.SetInt(i, atI)
+	s.t.SetInt(j, atJ)
 }
 
 func (s *sorter) exchangeIfLess(i, j int) bool {
-	less := s.less(s.t.RawGetInt(i), s.t.RawGetInt(j))
+	atI, atJ := s.t.GetInt(i), s.t.GetInt(j)
+	less := s.less(atI, atJ)
 	if less {
-		s.exchange(i, j)
+		s.put(i, atJ, j, atI)
 	}
 	return less
 }
 
-func (s *sorter) less(a, b lua.LValue) bool {
+func (s *sorter) less(a, b lua.Value) bool {
 	s.st.work(s.L, 1)
-	if s.fn == lua.LNil {
-		return s.natural(a, b)
+	if s.fn.IsNil() {
+		return s.L.Less(a, b)
 	}
-	callMethod(s.L, s.fn, a, b)
-	less := lua.LVAsBool(s.L.Get(-1))
-	s.L.Pop(1)
-	return less
+	s.L.Push(s.fn)
+	s.L.Push(a)
+	s.L.Push(b)
+	s.L.Call(2, 1)
+	return s.L.Pop().Truth()
 }
 
-func (s *sorter) natural(a, b lua.LValue) bool {
-	switch x := a.(type) {
-	case lua.LNumber:
-		if y, ok := b.(lua.LNumber); ok {
-			return x < y
-		}
-	case lua.LString:
-		if y, ok := b.(lua.LString); ok {
-			return x < y
-		}
-	case *lua.LTable:
-		if y, ok := b.(*lua.LTable); ok {
-			method := s.L.GetMetaField(x, "__lt")
-			if method != lua.LNil && method == s.L.GetMetaField(y, "__lt") {
-				return s.L.LessThan(a, b)
-			}
-		}
-	}
-	throw(s.L, lua.LString(orderText(a, b)))
-	return false
-}
-
-func (st *state) tableSort(L *lua.LState) int {
-	t := checkTable(L, 1) // a facade is empty: nothing to sort
-	if L.Get(2) != lua.LNil {
+func (st *state) tableSort(L *lua.Thread) int {
+	t := checkTable(L, 1)
+	n := t.Len()
+	if !L.Arg(2).IsNil() {
 		checkFunction(L, 2)
 	}
-	s := sorter{st, L, t, L.Get(2)}
-	s.sort(1, t.Len())
+	s := sorter{st, L, t, L.Arg(2)}
+	s.sort(1, n)
 	return 0
 }

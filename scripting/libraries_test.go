@@ -3,6 +3,7 @@ package scripting
 import (
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // TestSettingsEnd checks that what a script sets holds to its end and is unknown to the next one on the same state.
@@ -66,6 +67,15 @@ func TestLibraryLimits(t *testing.T) {
 		long + "return cmsgpack.pack(s, s)":                                                          large,
 		long + "return struct.pack('ss', s, s)":                                                      large,
 		long + "return struct.pack('c0c0', s, s)":                                                    large,
+		long + "return table.concat({s, s})":                                                         large,
+		long + "return table.concat({s, 1}, ('y'):rep(5e4))":                                         large,
+		long + "return ('%s%s'):format(s, s)":                                                        large,
+		long + "return ('%q'):format(s .. ('\\0'):rep(2e4))":                                         large,
+		long + "return s:gsub('x', 'yy')":                                                            large,
+		long + "return ('x'):gsub('x', ('%0'):rep(10) .. s .. ('y'):rep(5e4))":                       large,
+		long + "return ('x'):gsub('x', function() return s .. ('y'):rep(5e4) end)":                   large,
+		long + "return s:gsub('^(.-)$', '%1%1')":                                                     large,
+		long + "return s:rep(2)":                                                                     large,
 		"return cjson.encode(('\\1'):rep(2e5))":                                                      large,
 		"return cjson.encode({[1] = 1, [2e5] = 2})":                                                  "excessively sparse array",
 		"local j = cjson.new() j.encode_sparse_array(false, 0) return j.encode({[1e6] = 1})":         large,
@@ -80,6 +90,21 @@ func TestLibraryLimits(t *testing.T) {
 	} {
 		if got := eval(t, e, body); !strings.HasPrefix(got, "-") || !strings.Contains(got, want) {
 			t.Errorf("%s: %.200q, want %q", body, got, want)
+		}
+	}
+}
+
+// TestPartsOfStrings checks that a short part of a long string does not keep it in memory, since only the part counts as held.
+func TestPartsOfStrings(t *testing.T) {
+	st := newState(New(Options{}))
+	long := strings.Repeat("x", 1000)
+	for _, c := range []struct {
+		part, source string
+		shared       bool
+	}{{long[:999], long, true}, {long[:500], long, true}, {long[:499], long, false}, {long[10:20], long, false}, {long[3:4], long[:64], true}} {
+		text, _ := st.substring(st.L, c.part, len(c.source)).Text()
+		if text != c.part || (unsafe.StringData(text) == unsafe.StringData(c.part)) != c.shared {
+			t.Errorf("%d of %d bytes: shared must be %v", len(c.part), len(c.source), c.shared)
 		}
 	}
 }

@@ -1,20 +1,16 @@
 package scripting
 
 import (
-	"reflect"
-	"runtime"
 	"runtime/metrics"
-	"unsafe"
-	"weak"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // What a run holds is bounded. The machine allocates on the process' heap and has no hook there, so this is found out in three steps,
 // each of which is rare where the one before is not:
 //
-//  1. Every few thousand steps, and when the garbage collector has been through, poll asks how large the process' heap is. Below
-//     the limit there is nothing to do. The collector counts because a single step may take a lot: t[4000000] = 1 fills 64 MB.
+//  1. Every few thousand steps poll asks how large the process' heap is. Below the limit there is nothing to do. No step takes much: one that
+//     builds a large string counts as many.
 //  2. Above it, the process must have allocated, since the run was last looked at, what would bring the run to its limit.
 //  3. Then what the run's threads reach is added up.
 //
@@ -59,7 +55,7 @@ type gauge struct {
 	room    uint64 // what may be allocated since, before the run has to be counted
 	coming  uint64 // the size of a string that is about to be made, or to grow
 	// building are the values that a library function makes and that nothing of the run refers to yet.
-	building []lua.LValue
+	building []lua.Value
 }
 
 // checkMemory stops the run if it holds too much.
@@ -75,9 +71,9 @@ func (st *state) checkMemory() {
 	if inUse < limit || allocated-st.since < st.room {
 		return
 	}
-	held := st.coming + st.held(limit)
+	held := st.coming + st.rt.Held(limit, st.building...)
 	if held > limit {
-		st.stopped, st.stop = true, errOverMemory
+		st.stopped, st.stop, st.spent = true, errOverMemory, true
 		return
 	}
 	_, st.since = st.heap() // again, for to count takes memory, too
@@ -91,7 +87,7 @@ func (st *state) heap() (inUse, allocated uint64) {
 }
 
 // hold counts a value that is being built as held, until release takes it and what came after it away.
-func (st *state) hold(v lua.LValue) (mark int) {
+func (st *state) hold(v lua.Value) (mark int) {
 	st.building = append(st.building, v)
 	return len(st.building) - 1
 }
@@ -104,144 +100,8 @@ func (st *state) release(mark int) {
 }
 
 // admit ends a run that is about to make something of that size, if that is beyond the limit by itself.
-func (st *state) admit(L *lua.LState, n int) {
+func (st *state) admit(L *lua.Thread, n int) {
 	if n > keepBytes && int64(n) > st.e.opts.MaxMemory() {
 		st.abort(L, errOverMemory)
 	}
-}
-
-// held adds up what the run's threads reach, or enough of it to exceed the limit.
-func (st *state) held(limit uint64) uint64 {
-	c := counter{seen: map[unsafe.Pointer]struct{}{}, limit: limit}
-	c.add(reflect.ValueOf(st.L))
-	for thread := range st.hosts {
-		c.add(reflect.ValueOf(thread))
-	}
-	c.add(reflect.ValueOf(st.building))
-	for len(c.left) > 0 && c.bytes <= limit {
-		v := c.left[len(c.left)-1]
-		c.left = c.left[:len(c.left)-1]
-		c.bytes += uint64(v.Type().Size())
-		c.add(v)
-	}
-	return c.bytes
-}
-
-// counter adds up the sizes of values, by reflection, for the machine's tables and threads do not tell theirs: a table keeps its room, and the
-// names of fields that were removed.
-type counter struct {
-	seen  map[unsafe.Pointer]struct{}
-	left  []reflect.Value // what pointers that were seen point to
-	bytes uint64
-	limit uint64
-}
-
-// small is the size of strings that are counted each time, however many share one.
-const small = 32
-
-// What a map takes, about. It does not tell how much room it has, which is no less than leastSlots; the machine makes room for eight
-// or 32 fields with the first one, so leastFields is between.
-const (
-	mapHeader   = 48
-	leastSlots  = 8
-	leastFields = 20
-)
-
-// once tells whether the pointer was not seen before.
-func (c *counter) once(p unsafe.Pointer) bool {
-	if _, ok := c.seen[p]; ok || p == nil {
-		return false
-	}
-	c.seen[p] = struct{}{}
-	return true
-}
-
-// add counts what the value refers to; its own size counts where it lies.
-func (c *counter) add(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		// The state is the threads' context. Behind it is the server.
-		if v.Type() != reflect.TypeFor[*state]() && c.once(v.UnsafePointer()) {
-			c.left = append(c.left, v.Elem())
-		}
-	case reflect.Interface:
-		if v = v.Elem(); v.IsValid() {
-			if v.Kind() != reflect.Pointer {
-				c.bytes += uint64(v.Type().Size())
-			}
-			c.add(v)
-		}
-	case reflect.String:
-		if v.Len() <= small || c.once(v.UnsafePointer()) {
-			c.bytes += uint64(v.Len())
-		}
-	case reflect.Slice:
-		if c.once(v.UnsafePointer()) {
-			c.bytes += uint64(v.Cap()) * uint64(v.Type().Elem().Size())
-			c.addAll(v)
-		}
-	case reflect.Array:
-		c.addAll(v)
-	case reflect.Map:
-		c.addMap(v)
-	case reflect.Struct:
-		for i := range v.NumField() {
-			c.add(v.Field(i))
-		}
-	}
-}
-
-func (c *counter) addAll(v reflect.Value) {
-	if !refers(v.Type().Elem()) {
-		return
-	}
-	for i := 0; i < v.Len() && c.bytes <= c.limit; i++ {
-		c.add(v.Index(i))
-	}
-}
-
-func (c *counter) addMap(v reflect.Value) {
-	if !c.once(v.UnsafePointer()) {
-		return
-	}
-	slots := max(v.Len(), leastSlots)
-	if v.Type().Key().Kind() == reflect.String {
-		slots = max(slots, leastFields)
-	}
-	c.bytes += mapHeader + uint64(slots)*uint64(v.Type().Key().Size()+v.Type().Elem().Size())*5/4
-	for entries := v.MapRange(); entries.Next() && c.bytes <= c.limit; {
-		c.add(entries.Key())
-		c.add(entries.Value())
-	}
-}
-
-// refers tells whether the elements of a slice may refer to something that counts. Structs are call frames, of which a thread has room for
-// thousands: the functions in them are on the thread's stack as well.
-func refers(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Interface, reflect.String, reflect.Slice, reflect.Array, reflect.Map:
-		return true
-	}
-	return false
-}
-
-// watchCollector has all states look at their memory whenever the garbage collector has been through, as long as there is the engine.
-func (e *Engine) watchCollector() { rearm(weak.Make(e)) }
-
-// rearm makes an object that nobody refers to, whose finalizer tells the engine and makes the next one. The runtime runs it on a goroutine
-// of its own.
-func rearm(engine weak.Pointer[Engine]) {
-	type bell struct{ _ *byte } // with a pointer, so that it is alone in its place
-	runtime.SetFinalizer(new(bell), func(*bell) {
-		e := engine.Value()
-		if e == nil {
-			return
-		}
-		e.poolMu.Lock()
-		for st := range e.states {
-			st.collected.Store(true)
-		}
-		e.poolMu.Unlock()
-		rearm(engine)
-	})
 }

@@ -14,7 +14,6 @@ func bombs() []string {
 		"local t = {} while true do t[#t + 1] = {} end",
 		"local t = {} while true do t = {t} end",
 		"local t, n = {}, 0 while true do n = n + 1 t['k' .. n] = n end",
-		"local t, n = {}, 0 while true do n = n + 1 t[n .. 'k'] = 1 t[n .. 'k'] = nil end",
 		"local t, n = {}, 0 while true do n = n - 1 t[n] = n end",
 		"local t, n = {}, 0 while true do n = n + 0.5 t[n] = true end",
 		"local t = {} while true do local u = {} u[4194303] = 1 t[#t + 1] = u end",
@@ -44,6 +43,8 @@ func bombs() []string {
 		"local t = {} while true do t[#t + 1] = cmsgpack.pack({('x'):rep(1e6), #t}) end",
 		"local t = {} while true do t[#t + 1] = struct.pack('c0', ('x'):rep(1e6)) end",
 		"local t = {} while true do t[#t + 1] = loadstring('return ' .. #t) end",
+		"local s, t = 'return {' .. ('1,'):rep(1e4) .. '}', {} while true do t[#t + 1] = loadstring(s) end",
+		"local s, t = 'return {' .. ('{function() local a a = 1 end},'):rep(1e3) .. '}', {} while true do t[#t + 1] = loadstring(s) end",
 		"return loadstring(('x = 1 '):rep(1e5))",
 		"return loadstring('return {' .. ('{},'):rep(1e5) .. '}')",
 		"local t = {} for i = 1, 4000 do t[i] = ('x'):rep(1e6) end redis.call('echo', unpack(t))",
@@ -58,6 +59,13 @@ func bombs() []string {
 		"local function f(n, ...) if n == 0 then return ... end return f(n - 1, {}, ...) end local t = {} while true do t[#t + 1] = {f(150)} end",
 		"table.sort({3, 2, 1}, function() local t = {} while true do t[#t + 1] = {} end end)",
 		"string.gsub('x', 'x', function() local t = {} while true do t[#t + 1] = {} end end)",
+		"local t = {} while true do t[#t + 1] = {" + strings.Repeat("{{},{},{}},", 3000) + "} end",
+		"local t = {} while true do " + strings.Repeat("t[#t + 1] = function() return t end ", 3000) + " end",
+		"local t = {} while true do " + strings.Repeat("t[#t + 1] = {x = t} ", 3000) + " end",
+		"local t = {} local function f() " + strings.Repeat("t[#t + 1] = 'x' ", 3000) + " end while true do f() end",
+		"local t = {} local function f(...) local u = {...} t[#t + 1] = u return #u > 200 and f() or f(1, ...) end f()",
+		"local t = {} while true do local u = {} for i = 1, 100 do u[2 ^ i] = i end t[#t + 1] = u end",
+		"local t = {} while true do t[#t + 1] = {('x'):byte(1, -1), KEYS[1], unpack(t, 1, 100)} end",
 		"return setmetatable({}, {__index = function() local t = {} while true do t[#t + 1] = {} end end}).x",
 	}
 }
@@ -81,16 +89,29 @@ func TestMemoryIsBounded(t *testing.T) {
 		e := New(Options{MaxMemory: func() int64 { return limit }})
 		got, raised, err := e.Eval(nil, []byte(body), nil, nil, newFakeCaller(), 2)
 		if taken := resident(); taken > bound {
-			t.Errorf("%s: took %d MB", body, taken>>20)
+			t.Errorf("%.200s: took %d MB", body, taken>>20)
 		} else if testing.Verbose() {
-			t.Logf("%4d MB %s", taken>>20, body)
+			t.Logf("%4d MB %.200s", taken>>20, body)
 		}
 		if err != nil || !raised || !strings.HasPrefix(string(got), "-"+string(errOverMemory)+" script: ") {
-			t.Errorf("%s: %.200q, %v", body, got, err)
+			t.Errorf("%.200s: %.200q, %v", body, got, err)
 		}
 		if got := eval(t, e, "return 1"); got != ":1\r\n" {
-			t.Errorf("after %s: %q", body, got)
+			t.Errorf("after %.200s: %q", body, got)
 		}
+	}
+}
+
+// TestLibraryHoldsTooMuch has a library keep more with each call, until it is stopped and begins anew.
+func TestLibraryHoldsTooMuch(t *testing.T) {
+	e := New(Options{PoolSize: 1, MaxMemory: func() int64 { return 8 << 20 }})
+	mustAdd(t, e, library("lib", "local t = {} redis.register_function('f', function() for i = 1, 1e4 do t[#t + 1] = {} end return #t end)"))
+	replies := map[string]int{}
+	for range 100 {
+		replies[fcall(t, e, "f")]++
+	}
+	if first, second := replies[":10000\r\n"], replies[":20000\r\n"]; first < 2 || second < 2 || first+second > 50 {
+		t.Errorf("replies %v", replies)
 	}
 }
 

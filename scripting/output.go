@@ -1,43 +1,43 @@
 package scripting
 
-import lua "github.com/yuin/gopher-lua"
+import "codeq/scripting/lua"
 
 // output is the string that a library function builds. It counts the work and keeps to the limit, provided that check is called
 // for every few kilobytes.
 type output struct {
 	st      *state
-	L       *lua.LState
+	L       *lua.Thread
 	buf     []byte
 	counted int // bytes of buf that are accounted for
 }
 
-// newOutput starts on the state's scratch buffer, so a function may have one at a time and must not call back into Lua.
-func (st *state) newOutput(L *lua.LState) output {
-	return output{st: st, L: L, buf: st.scratch[:0]}
+// newOutput takes the state's scratch buffer, which push gives back: a function that is called meanwhile has one of its own.
+func (st *state) newOutput(L *lua.Thread) output {
+	buf := st.scratch[:0]
+	st.scratch = nil
+	return output{st: st, L: L, buf: buf}
 }
 
 // check refuses a string beyond the limit and ends a script that must stop.
 func (o *output) check() {
-	if len(o.buf) > o.st.e.opts.MaxStringBytes {
-		raise(o.L, "resulting string too large")
-	}
-	if n := (len(o.buf) - o.counted) / bytesPerStep; n > 0 {
+	added := len(o.buf) - o.counted
+	o.st.grow(o.L, len(o.buf), added)
+	if added > bytesPerStep {
 		o.counted = len(o.buf)
-		o.st.work(o.L, n)
 	}
 }
 
 // room refuses to add so many bytes beyond the limit, before they are copied.
 func (o *output) room(n int) {
 	if n > o.st.e.opts.MaxStringBytes-len(o.buf) {
-		raise(o.L, "resulting string too large")
+		o.L.Raise("resulting string too large")
 	}
 }
 
 // push leaves the string on the stack as a function's only result.
 func (o *output) push() int {
 	o.check()
-	o.L.Push(lua.LString(o.buf))
+	o.L.Push(lua.String(string(o.buf)))
 	o.st.keepScratch(o.buf)
 	return 1
 }
@@ -50,8 +50,8 @@ const bytesPerStep = 64
 const maxSlots = 8000
 
 // checkSlots raises the error of luaL_checkstack when n more values do not fit.
-func checkSlots(L *lua.LState, used, n int, message string) {
+func checkSlots(L *lua.Thread, used, n int, message string) {
 	if used+n > maxSlots {
-		raise(L, "stack overflow (%s)", message)
+		L.Raise("stack overflow (%s)", message)
 	}
 }

@@ -1,9 +1,10 @@
 package scripting
 
 import (
+	"strconv"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 const (
@@ -20,11 +21,48 @@ type capture struct{ start, length int }
 // time exponential in the subject's length.
 type matcher struct {
 	st       *state
-	L        *lua.LState
+	L        *lua.Thread
 	src, pat string
+	anchored bool // it must match where the search begins
+	literal  bool // it begins with a letter that is not special, so that it matches at such a letter only
 	level    int
 	depth    int
 	captures [maxCaptures]capture
+}
+
+// compile takes a pattern. It ends at a NUL, and an anchor is at its beginning if there can be one.
+func (m *matcher) compile(pattern string, anchor bool) {
+	m.pat = cString(pattern)
+	if anchor {
+		m.pat, m.anchored = strings.CutPrefix(m.pat, "^")
+	}
+	if m.pat == "" || m.anchored {
+		return
+	}
+	m.literal = strings.IndexByte(".%[()$", m.pat[0]) < 0 && (len(m.pat) == 1 || strings.IndexByte("?*-", m.pat[1]) < 0)
+}
+
+// search looks for a match from a position on and answers where it begins and ends, or -1.
+func (m *matcher) search(from int) (start, end int) {
+	for start = from; start <= len(m.src); start++ {
+		if m.literal {
+			n := strings.IndexByte(m.src[start:], m.pat[0])
+			if n < 0 {
+				m.st.work(m.L, (len(m.src)-start)/bytesPerStep)
+				break
+			}
+			m.st.work(m.L, n/bytesPerStep)
+			start += n
+		}
+		m.level = 0
+		if end = m.match(start, 0); end >= 0 {
+			return start, end
+		}
+		if m.anchored {
+			break
+		}
+	}
+	return -1, -1
 }
 
 func class(c, kind byte) bool {
@@ -67,7 +105,7 @@ func (m *matcher) classEnd(p int) int {
 	p++
 	if c == '%' {
 		if p >= len(m.pat) {
-			raise(m.L, "malformed pattern (ends with '%%')")
+			m.L.Raise("malformed pattern (ends with '%%')")
 		}
 		return p + 1
 	}
@@ -79,7 +117,7 @@ func (m *matcher) classEnd(p int) int {
 	}
 	for first := true; first || p >= len(m.pat) || m.pat[p] != ']'; first = false {
 		if p >= len(m.pat) {
-			raise(m.L, "malformed pattern (missing ']')")
+			m.L.Raise("malformed pattern (missing ']')")
 		}
 		p++
 		if m.pat[p-1] == '%' && p < len(m.pat) {
@@ -136,7 +174,7 @@ func (m *matcher) single(s, p, end int) bool {
 func (m *matcher) match(s, p int) int {
 	m.depth++
 	if m.depth > maxPatternDepth {
-		raise(m.L, "pattern too complex")
+		m.L.Raise("pattern too complex")
 	}
 	end := m.items(s, p)
 	m.depth--
@@ -250,7 +288,7 @@ func (m *matcher) shortest(s, p, end int) int {
 
 func (m *matcher) startCapture(s, p, what int) int {
 	if m.level >= maxCaptures {
-		raise(m.L, "too many captures")
+		m.L.Raise("too many captures")
 	}
 	m.captures[m.level] = capture{s, what}
 	m.level++
@@ -267,7 +305,7 @@ func (m *matcher) endCapture(s, p int) int {
 		open--
 	}
 	if open < 0 {
-		raise(m.L, "invalid pattern capture")
+		m.L.Raise("invalid pattern capture")
 	}
 	m.captures[open].length = s - m.captures[open].start
 	e := m.match(s, p)
@@ -279,7 +317,7 @@ func (m *matcher) endCapture(s, p int) int {
 
 func (m *matcher) balance(s, p int) int {
 	if p+1 >= len(m.pat) {
-		raise(m.L, "unbalanced pattern")
+		m.L.Raise("unbalanced pattern")
 	}
 	if s >= len(m.src) || m.src[s] != m.pat[p] {
 		return -1
@@ -303,7 +341,7 @@ func (m *matcher) balance(s, p int) int {
 
 func (m *matcher) frontier(s, p int) (next int, ok bool) {
 	if p >= len(m.pat) || m.pat[p] != '[' {
-		raise(m.L, "missing '[' after '%%f' in pattern")
+		m.L.Raise("missing '[' after '%%f' in pattern")
 	}
 	end := m.classEnd(p)
 	var previous, current byte
@@ -319,7 +357,7 @@ func (m *matcher) frontier(s, p int) (next int, ok bool) {
 func (m *matcher) backReference(s int, digit byte) int {
 	i := int(digit) - '1'
 	if i < 0 || i >= m.level || m.captures[i].length == openCapture {
-		raise(m.L, "invalid capture index")
+		m.L.Raise("invalid capture index")
 	}
 	c := m.captures[i]
 	n := c.length
@@ -329,22 +367,40 @@ func (m *matcher) backReference(s int, digit byte) int {
 	return -1
 }
 
-// value answers a capture; without any, the first is the whole match.
-func (m *matcher) value(i, s, e int) lua.LValue {
+// bounds answers where a capture begins and ends; without any, the first is the whole match. One of a position has no end, but -1.
+func (m *matcher) bounds(i, s, e int) (from, to int) {
 	if i >= m.level {
 		if i != 0 {
-			raise(m.L, "invalid capture index")
+			m.L.Raise("invalid capture index")
 		}
-		return lua.LString(m.src[s:e])
+		return s, e
 	}
 	c := m.captures[i]
 	switch c.length {
 	case openCapture:
-		raise(m.L, "unfinished capture")
+		m.L.Raise("unfinished capture")
 	case positionCapture:
-		return lua.LNumber(c.start + 1)
+		return c.start, -1
 	}
-	return lua.LString(m.src[c.start : c.start+c.length])
+	return c.start, c.start + c.length
+}
+
+// value is a capture as a value.
+func (m *matcher) value(i, s, e int) lua.Value {
+	from, to := m.bounds(i, s, e)
+	if to < 0 {
+		return lua.Number(float64(from + 1))
+	}
+	return m.st.substring(m.L, m.src[from:to], len(m.src))
+}
+
+// appendValue appends a capture as text.
+func (m *matcher) appendValue(dst []byte, i, s, e int) []byte {
+	from, to := m.bounds(i, s, e)
+	if to < 0 {
+		return strconv.AppendInt(dst, int64(from+1), 10)
+	}
+	return append(dst, m.src[from:to]...)
 }
 
 // push pushes all captures, or the whole match when there are none and whole is set.
@@ -360,4 +416,4 @@ func (m *matcher) push(s, e int, whole bool) int {
 }
 
 // plain says whether a pattern has no special characters.
-func plain(pattern string) bool { return !strings.ContainsAny(pattern, "^$*+?.([%-") }
+func plain(pattern string) bool { return !strings.ContainsAny(cString(pattern), "^$*+?.([%-") }

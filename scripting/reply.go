@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	"codeq/scripting/lua"
 )
 
 // maxReplyDepth bounds how deep a script's reply may nest; the reference implementation runs out of stack there.
@@ -52,7 +52,7 @@ func appendNull(dst []byte, proto int) []byte {
 
 // appendReply encodes what a script returned for a client of the protocol version, unless it is killed meanwhile or the reply is
 // larger than a string may be: a small table that is in itself many times over has no end.
-func (st *state) appendReply(dst []byte, v lua.LValue, name string, proto int) (reply []byte, failed bool) {
+func (st *state) appendReply(dst []byte, v lua.Value, name string, proto int) (reply []byte, failed bool) {
 	mark := len(dst)
 	st.replyEnd = mark + st.e.opts.MaxStringBytes
 	dst = st.appendValue(dst, v, proto, 0)
@@ -65,22 +65,24 @@ func (st *state) appendReply(dst []byte, v lua.LValue, name string, proto int) (
 	return dst, false
 }
 
-func (st *state) appendValue(dst []byte, v lua.LValue, proto, depth int) []byte {
-	if st.Done() != nil || len(dst) > st.replyEnd {
+func (st *state) appendValue(dst []byte, v lua.Value, proto, depth int) []byte {
+	if st.rt.Budget--; st.rt.Budget < 0 && st.mustStop() || len(dst) > st.replyEnd {
 		return dst
 	}
 	if depth >= maxReplyDepth {
 		return appendError(dst, "ERR reached lua stack limit")
 	}
-	switch x := v.(type) {
-	case lua.LString:
-		return appendBulk(dst, string(x))
-	case lua.LNumber:
-		return appendHeader(dst, ':', toInt(float64(x)))
-	case lua.LBool:
-		return st.appendBool(dst, bool(x), proto)
-	case *lua.LTable:
-		return st.appendTable(dst, st.view(x), proto, depth)
+	switch v.Kind() {
+	case lua.KindString:
+		text, _ := v.Text()
+		return appendBulk(dst, text)
+	case lua.KindNumber:
+		number, _ := v.Float()
+		return appendHeader(dst, ':', lua.ToInt(number))
+	case lua.KindBool:
+		return st.appendBool(dst, v.Truth(), proto)
+	case lua.KindTable:
+		return st.appendTable(dst, v.Table(), proto, depth)
 	}
 	return appendNull(dst, proto)
 }
@@ -101,85 +103,85 @@ func (st *state) appendBool(dst []byte, v bool, proto int) []byte {
 }
 
 // appendTable encodes a table by the field that gives it a meaning, or as an array up to its first nil.
-func (st *state) appendTable(dst []byte, t *lua.LTable, proto, depth int) []byte {
-	if text, ok := t.RawGetString("err").(lua.LString); ok {
-		return appendError(dst, string(text))
+func (st *state) appendTable(dst []byte, t *lua.Table, proto, depth int) []byte {
+	if text, ok := t.GetText("err").Text(); ok {
+		return appendError(dst, text)
 	}
-	if text, ok := t.RawGetString("ok").(lua.LString); ok {
-		return appendLine(append(dst, '+'), string(text))
+	if text, ok := t.GetText("ok").Text(); ok {
+		return appendLine(append(dst, '+'), text)
 	}
-	if v, ok := t.RawGetString("double").(lua.LNumber); ok {
-		return appendDouble(dst, float64(v), proto)
+	if v, ok := t.GetText("double").Float(); ok {
+		return appendDouble(dst, v, proto)
 	}
-	if m, ok := t.RawGetString("map").(*lua.LTable); ok {
-		return st.appendMap(dst, st.view(m), proto, depth)
+	if m := t.GetText("map").Table(); m != nil {
+		return st.appendMap(dst, m, proto, depth)
 	}
-	if s, ok := t.RawGetString("set").(*lua.LTable); ok {
-		return st.appendSet(dst, st.view(s), proto, depth)
+	if s := t.GetText("set").Table(); s != nil {
+		return st.appendSet(dst, s, proto, depth)
 	}
-	if text, ok := t.RawGetString("big_number").(lua.LString); ok {
+	if text, ok := t.GetText("big_number").Text(); ok {
 		if proto == 3 {
-			return appendLine(append(dst, '('), string(text))
+			return appendLine(append(dst, '('), text)
 		}
-		return appendBulk(dst, oneLine.Replace(string(text)))
+		return appendBulk(dst, oneLine.Replace(text))
 	}
-	if v, ok := t.RawGetString("verbatim_string").(*lua.LTable); ok {
-		text, isText := v.RawGetString("string").(lua.LString)
-		format, isFormat := v.RawGetString("format").(lua.LString)
+	if v := t.GetText("verbatim_string").Table(); v != nil {
+		text, isText := v.GetText("string").Text()
+		format, isFormat := v.GetText("format").Text()
 		if isText && isFormat {
-			return appendVerbatim(dst, string(text), string(format), proto)
+			return appendVerbatim(dst, text, format, proto)
 		}
 	}
 	n := 0
-	for t.RawGetInt(n+1) != lua.LNil {
+	for !t.GetInt(n + 1).IsNil() {
 		n++
 	}
 	dst = appendHeader(dst, '*', n)
 	for i := 1; i <= n; i++ {
-		dst = st.appendValue(dst, t.RawGetInt(i), proto, depth+1)
+		dst = st.appendValue(dst, t.GetInt(i), proto, depth+1)
 	}
 	return dst
 }
 
 func appendDouble(dst []byte, v float64, proto int) []byte {
-	text := string(appendNumber(nil, v, argumentDigits))
+	text := string(lua.AppendNumber(nil, v, lua.ArgumentDigits))
 	if proto == 3 {
 		return appendLine(append(dst, ','), text)
 	}
 	return appendBulk(dst, text)
 }
 
-func (st *state) appendMap(dst []byte, m *lua.LTable, proto, depth int) []byte {
-	n := 0
-	for k, _ := m.Next(lua.LNil); k != lua.LNil; k, _ = m.Next(k) {
-		n++
-	}
-	if proto == 3 {
+func (st *state) appendMap(dst []byte, m *lua.Table, proto, depth int) []byte {
+	if n := countFields(m); proto == 3 {
 		dst = appendHeader(dst, '%', n)
 	} else {
 		dst = appendHeader(dst, '*', 2*n)
 	}
-	for k, v := m.Next(lua.LNil); k != lua.LNil; k, v = m.Next(k) {
+	for k, v, _ := m.Next(lua.Nil); !k.IsNil(); k, v, _ = m.Next(k) {
 		dst = st.appendValue(dst, k, proto, depth+1)
 		dst = st.appendValue(dst, v, proto, depth+1)
 	}
 	return dst
 }
 
-func (st *state) appendSet(dst []byte, s *lua.LTable, proto, depth int) []byte {
-	n := 0
-	for k, _ := s.Next(lua.LNil); k != lua.LNil; k, _ = s.Next(k) {
-		n++
-	}
+func (st *state) appendSet(dst []byte, s *lua.Table, proto, depth int) []byte {
 	kind := byte('*')
 	if proto == 3 {
 		kind = '~'
 	}
-	dst = appendHeader(dst, kind, n)
-	for k, _ := s.Next(lua.LNil); k != lua.LNil; k, _ = s.Next(k) {
+	dst = appendHeader(dst, kind, countFields(s))
+	for k, _, _ := s.Next(lua.Nil); !k.IsNil(); k, _, _ = s.Next(k) {
 		dst = st.appendValue(dst, k, proto, depth+1)
 	}
 	return dst
+}
+
+func countFields(t *lua.Table) int {
+	n := 0
+	for k, _, _ := t.Next(lua.Nil); !k.IsNil(); k, _, _ = t.Next(k) {
+		n++
+	}
+	return n
 }
 
 func appendVerbatim(dst []byte, text, format string, proto int) []byte {
@@ -197,11 +199,11 @@ func appendVerbatim(dst []byte, text, format string, proto int) []byte {
 // replyReader turns an encoded reply into Lua values.
 type replyReader struct {
 	st  *state
-	L   *lua.LState
+	L   *lua.Thread
 	buf []byte
 }
 
-func (st *state) parseReply(L *lua.LState, reply []byte) lua.LValue {
+func (st *state) parseReply(L *lua.Thread, reply []byte) lua.Value {
 	st.release(0)
 	r := replyReader{st, L, reply}
 	return r.value()
@@ -224,91 +226,101 @@ func (r *replyReader) blob(n int) []byte {
 	return blob
 }
 
-func (r *replyReader) field(name string, v lua.LValue) lua.LValue {
-	t := r.L.CreateTable(0, 1)
-	t.RawSetString(name, v)
-	return t
-}
-
-func (r *replyReader) value() lua.LValue {
+func (r *replyReader) value() lua.Value {
 	line := r.line()
 	switch kind, rest := line[0], line[1:]; kind {
 	case '$':
 		n := decimal(rest)
 		if n < 0 {
-			return lua.LFalse
+			return lua.False
 		}
-		return lua.LString(r.blob(n))
+		return lua.String(string(r.blob(n)))
 	case ':':
-		return lua.LNumber(decimal(rest))
+		return lua.Number(float64(decimal(rest)))
 	case '+':
-		return r.field("ok", lua.LString(rest))
+		return field("ok", statusText(rest)).Value()
 	case '-':
-		t := r.st.errorTable(string(line))
-		t.RawSetString("ignore_error_stats_update", lua.LTrue)
-		return t
+		t := errorTable(string(line))
+		t.SetText("ignore_error_stats_update", lua.True)
+		return t.Value()
 	case '*', '>':
 		return r.array(decimal(rest))
 	case '_':
-		return lua.LNil
+		return lua.Nil
 	case '#':
-		return lua.LBool(rest[0] == 't')
+		return lua.Bool(rest[0] == 't')
 	case ',':
-		v, _ := toNumber(lua.LString(rest))
-		return r.field("double", lua.LNumber(v))
+		v, _ := lua.ParseNumber(string(rest))
+		return field("double", lua.Number(v)).Value()
 	case '(':
-		return r.field("big_number", lua.LString(rest))
+		return field("big_number", lua.String(string(rest))).Value()
 	case '%':
-		return r.field("map", r.pairs(decimal(rest)))
+		return field("map", r.pairs(decimal(rest))).Value()
 	case '~':
-		return r.field("set", r.members(decimal(rest)))
+		return field("set", r.members(decimal(rest))).Value()
 	case '=':
 		blob := r.blob(decimal(rest))
-		t := r.L.CreateTable(0, 2)
-		t.RawSetString("string", lua.LString(blob[4:]))
-		t.RawSetString("format", lua.LString(blob[:3]))
-		return r.field("verbatim_string", t)
+		t := lua.NewTable(0, 2)
+		t.SetText("string", lua.String(string(blob[4:])))
+		t.SetText("format", lua.String(string(blob[:3])))
+		return field("verbatim_string", t.Value()).Value()
 	}
 	panic("scripting: a command's reply has an unknown type")
 }
 
-func (r *replyReader) array(n int) lua.LValue {
-	if n < 0 {
-		return lua.LFalse
+// statusText is a status as a value. Most are the same.
+func statusText(status []byte) lua.Value {
+	if string(status) == "OK" {
+		return lua.String("OK")
 	}
-	t := r.L.CreateTable(n, 0)
-	mark := r.st.hold(t)
+	return lua.String(string(status))
+}
+
+func (r *replyReader) array(n int) lua.Value {
+	if n < 0 {
+		return lua.False
+	}
+	t := lua.NewList(n)
+	if r.st.resp == 3 {
+		t = lua.NewTable(0, 0) // what is nil has no place, so the table grows as it happens
+	}
+	mark := r.st.hold(t.Value())
 	for i := 1; i <= n; i++ {
 		r.st.work(r.L, 1)
-		if v := r.value(); v != lua.LNil {
-			t.RawSetInt(i, v)
-		}
+		t.SetInt(i, r.value())
 	}
 	r.st.release(mark)
-	return t
+	return t.Value()
 }
 
-func (r *replyReader) pairs(n int) *lua.LTable {
-	t := r.L.CreateTable(0, n)
-	mark := r.st.hold(t)
-	for range n {
-		r.st.work(r.L, 1)
-		k := r.value()
-		t.RawSet(k, r.value())
-	}
-	r.st.release(mark)
-	return t
+// key reads a value that is one of a table.
+func (r *replyReader) key() lua.Value {
+	k := r.value()
+	checkKey(r.L, k)
+	return k
 }
 
-func (r *replyReader) members(n int) *lua.LTable {
-	t := r.L.CreateTable(0, n)
-	mark := r.st.hold(t)
+func (r *replyReader) pairs(n int) lua.Value {
+	t := lua.NewTable(0, 0)
+	mark := r.st.hold(t.Value())
 	for range n {
 		r.st.work(r.L, 1)
-		t.RawSet(r.value(), lua.LTrue)
+		k := r.key()
+		t.Set(k, r.value())
 	}
 	r.st.release(mark)
-	return t
+	return t.Value()
+}
+
+func (r *replyReader) members(n int) lua.Value {
+	t := lua.NewTable(0, 0)
+	mark := r.st.hold(t.Value())
+	for range n {
+		r.st.work(r.L, 1)
+		t.Set(r.key(), lua.True)
+	}
+	r.st.release(mark)
+	return t.Value()
 }
 
 // decimal reads an integer that our own encoder wrote.

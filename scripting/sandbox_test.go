@@ -47,12 +47,20 @@ return seen`
 		"for k in pairs(string) do pcall(function() string[k] = nil end) end", "for k in pairs(string) do pcall(rawset, string, k, nil) end",
 		"coroutine.wrap(function() leak = 'leak' end)()", "xpcall(function() leak = 1 end, function() leak = 1 end)",
 		"string.gsub('x', 'x', function() leak = 'leak' end)", "table.remove(string)", "table.foreach(string, function(k) string[k] = nil end)",
-		"math.randomseed(5)", "redis.setresp(3)",
+		"math.randomseed(5)", "redis.setresp(3)", "error('leak')", "error({err = 'leak'})", "local function f() return 1 + f() end f()",
+		"local x = 1 local co = coroutine.wrap(function() local function f() x = x + 1 coroutine.yield(f) end f() end) co() error(co)",
+		"coroutine.wrap(function() coroutine.wrap(function() error({}) end)() end)()", "pcall(redis.call, 'nosuch') return nosuch",
+		"local t = setmetatable({}, {__index = function(t, k) error(t) end}) table.sort({1, 2, 3}, function(a, b) return t.x end)",
+		"local t = {} for i = 1, 7000 do t[i] = i end return (select('#', unpack(t))) .. nil", "KEYS[2] = 'leak' ARGV[3] = 'leak'",
+		"getmetatable(_G).__index = nil", "rawset(getmetatable(_G), '__index', nil)", "table.remove(KEYS)", "ARGV[1] = nil", "__redis__err__handler(redis)",
 	} {
 		e := New(Options{PoolSize: 1})
 		eval(t, e, attack)
 		if got := eval(t, e, probe); got != "*0\r\n" {
 			t.Errorf("%s\n left %q", attack, got)
+		}
+		if len(e.idle) != 1 {
+			t.Errorf("%s\n left %d states", attack, len(e.idle))
 		}
 		if a, b := eval(t, e, "return tostring(math.random())"), eval(t, e, "return tostring(math.random())"); a != b || a != "$16\r\n0.39646477363839\r\n" {
 			t.Errorf("%s\n changed math.random: %q, %q", attack, a, b)

@@ -1,63 +1,39 @@
 package scripting
 
 import (
-	"context"
-	"errors"
-	"strings"
+	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	lua "github.com/yuin/gopher-lua"
-
-	"codeq/scripting/luaparse"
+	"codeq/scripting/lua"
 )
 
-// Sizes of a state. A call frame takes some 90 bytes and a register 16.
 const (
-	callDepth          = 4096
-	registers          = 1024
-	registersMax       = 1 << 20
-	registersStep      = 4096
-	coroutineCallDepth = 1024
-	coroutineRegisters = 256
 	// keepBytes bounds the buffers that an idle state keeps.
 	keepBytes = 64 << 10
+	// stepsPerPoll says how many steps pass between looks at the memory, the clock and the kill flag.
+	stepsPerPoll = 1 << 14
 )
 
-// pollMask says how many steps pass between looks at the clock and the kill flag: a power of two less one.
-const pollMask = 1<<12 - 1
-
-// state is one Lua state with its sandbox and the run on it. It implements context.Context because the virtual machine
-// asks its context before each instruction whether it is done: that is where steps are counted.
+// state is one Lua world with its sandbox and the run on it.
 type state struct {
-	e       *Engine
-	L       *lua.LState
-	globals *lua.LTable // the real table behind the facade
-	strings *lua.LTable // likewise, of the string library
-
-	// realTables maps facades to the tables behind them, facades is the inverse.
-	realTables map[*lua.LTable]*lua.LTable
-	facades    map[*lua.LTable]*lua.LTable
-	helpers    map[luaparse.Helper]lua.LValue
-	textMeta   *lua.LTable    // what getmetatable("") answers
-	null       *lua.LUserData // cjson.null
-	json       *jsonLibrary
-	sources    map[string]string // the names of loaded chunks by how messages shorten them
-	functions  functionWorld
-	tainted    bool
-	protection
+	e         *Engine
+	rt        *lua.Runtime
+	L         *lua.Thread // the main one
+	globals   *lua.Table  // of scripts
+	json      *jsonLibrary
+	functions functionWorld
+	spent     bool // the last run held too much, which the variables of a library may still do
 	gauge
-	collected atomic.Bool // the garbage collector has been through since the last poll
 
 	// The run.
-	caller     Caller    // nil while a library becomes known
-	function   *Function // nil for a script
-	words      [][]byte  // of the command that calls the function
+	caller     Caller     // nil while a library becomes known
+	world      *lua.Table // the globals of what runs: globals, or those of functions
+	function   *Function  // nil for a script
+	words      [][]byte   // of the command that calls the function
 	loadLimit  time.Duration
 	resp       int // the protocol of command replies, set by redis.setresp
 	random     uint64
-	steps      uint64
 	started    time.Time
 	coroutines int
 	stopped    bool
@@ -68,11 +44,10 @@ type state struct {
 	argEnds    []int
 	callArgs   [][]byte
 	scratch    []byte
-	replyEnd   int // where the script\'s own reply has to end
+	replyEnd   int // where the script's own reply has to end
 	keys, argv arguments
-	chunk      *lua.LFunction // the last text that was run; it has no upvalues, so that it can run again
-	// chunkHelpers are what chunk is given.
-	chunkHelpers []lua.LValue
+	chunk      *lua.Function // the last script that was run; a main chunk has no upvalues, so that it can run again
+	chunkOf    *lua.Proto    // whose function it is
 
 	killMu      sync.Mutex
 	late        bool // past the limit
@@ -84,70 +59,46 @@ type state struct {
 // errKilled stops a run that SCRIPT KILL has named.
 const errKilled Error = "ERR Script killed by user with SCRIPT KILL..."
 
-// closed is what Done answers once a run must stop.
-var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
-
 func newState(e *Engine) *state {
-	L := lua.NewState(lua.Options{
-		CallStackSize: callDepth, RegistrySize: registers, RegistryMaxSize: registersMax, RegistryGrowStep: registersStep,
-		SkipOpenLibs: true,
-	})
-	// What follows is for the coroutines, which take their sizes from the state.
-	L.Options.CallStackSize = coroutineCallDepth
-	L.Options.RegistrySize = coroutineRegisters
-	st := &state{e: e, L: L, realTables: map[*lua.LTable]*lua.LTable{}, facades: map[*lua.LTable]*lua.LTable{},
-		sources: map[string]string{}}
-	st.hosts = map[*lua.LState]*lua.LState{}
+	st := &state{e: e}
+	st.rt = lua.NewRuntime(st.poll)
+	st.rt.Reserve = st.reserve
+	st.L = st.rt.Main()
 	st.buildSandbox()
-	L.SetContext(st)
 	return st
 }
 
-// Deadline, Err and Value are context.Context's; the machine uses Done and Err only.
-func (st *state) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-// Err says why the run stopped.
-func (st *state) Err() error {
-	if st.stopped {
-		return context.Canceled
+// poll is what the machine calls when its budget of steps is used up. Once a run must stop it throws, and again at each step that follows,
+// so that no pcall can hold it.
+func (st *state) poll(L *lua.Thread) {
+	if st.mustStop() {
+		L.Throw(lua.String(""))
 	}
-	return nil
 }
 
-// Value answers nothing.
-func (st *state) Value(any) any { return nil }
-
-// Done counts a step. It answers a closed channel once the run must stop, so that no pcall can hold it.
-func (st *state) Done() <-chan struct{} {
-	st.steps++
-	if st.steps&pollMask == 0 || st.collected.Load() {
-		st.poll()
+// mustStop looks at the memory, the clock and the kill flag and grants the next steps. A run that must stop gets none.
+func (st *state) mustStop() bool {
+	if !st.stopped {
+		st.look()
 	}
 	if st.stopped {
-		return closed
+		st.rt.Budget = 0
+	} else {
+		st.rt.Budget = stepsPerPoll
 	}
-	return nil
+	return st.stopped
 }
 
 // work accounts for n steps inside a library function, and ends the script there if it must stop.
-func (st *state) work(L *lua.LState, n int) {
-	before := st.steps
-	st.steps += uint64(n)
-	if before/(pollMask+1) != st.steps/(pollMask+1) || st.collected.Load() {
-		st.poll()
-	}
-	if st.stopped {
-		throw(L, lua.LString(""))
-	}
-}
+func (st *state) work(L *lua.Thread, n int) { st.rt.Spend(L, n) }
 
 // reserve refuses to build a string beyond the limit and accounts for the work of building it.
-func (st *state) reserve(L *lua.LState, size int) { st.grow(L, size, size) }
+func (st *state) reserve(L *lua.Thread, size int) { st.grow(L, size, size) }
 
 // grow is reserve for a string that is built in parts, of which the last one has so many bytes.
-func (st *state) grow(L *lua.LState, size, added int) {
+func (st *state) grow(L *lua.Thread, size, added int) {
 	if size < 0 || size > st.e.opts.MaxStringBytes {
-		raise(L, "resulting string too large")
+		L.Raise("resulting string too large")
 	}
 	if added > bytesPerStep {
 		st.coming = uint64(size)
@@ -156,12 +107,8 @@ func (st *state) grow(L *lua.LState, size, added int) {
 	}
 }
 
-// poll looks at the memory, the clock and the kill flag.
-func (st *state) poll() {
-	st.collected.Store(false)
-	if st.stopped {
-		return
-	}
+// look stops the run if it holds too much, is killed, or may not go on for other reasons.
+func (st *state) look() {
 	if st.checkMemory(); st.stopped {
 		return
 	}
@@ -246,24 +193,39 @@ func (st *state) noteCall() {
 }
 
 // abort ends the run with an error that the script cannot catch.
-func (st *state) abort(L *lua.LState, err error) {
+func (st *state) abort(L *lua.Thread, err error) {
 	st.stopped, st.stop = true, err
-	throw(L, lua.LString(err.Error()))
+	st.rt.Budget = 0
+	L.Throw(lua.String(err.Error()))
+}
+
+// unwind goes on ending a run that must stop, from where an error was caught.
+func (st *state) unwind(L *lua.Thread) {
+	if st.stopped {
+		L.Throw(lua.String(""))
+	}
 }
 
 func (st *state) begin(caller Caller) {
-	st.caller, st.resp = caller, 2
+	st.caller, st.world, st.resp = caller, st.globals, 2
 	st.random = randomStart
 	st.json.config = defaultJSON()
-	clear(st.sources)
-	st.steps, st.started = 0, time.Time{}
-	st.nested, st.coroutines, st.since, st.coming = 0, 0, 0, 0
+	st.rt.Budget, st.started = stepsPerPoll, time.Time{}
+	st.coroutines, st.since, st.coming = 0, 0, 0
 	st.stopped, st.stop = false, nil
 	st.loadLimit = 0
 }
 
 func (st *state) end() {
 	st.caller = nil
+	st.rt.Reset()
+	st.release(0)
+	if st.keys.trim() {
+		st.globals.SetText("KEYS", lua.Nil)
+	}
+	if st.argv.trim() {
+		st.globals.SetText("ARGV", lua.Nil)
+	}
 	if st.late {
 		st.killMu.Lock()
 		st.late, st.wrote, st.killed, st.lateCommand = false, false, false, nil
@@ -295,175 +257,51 @@ func (st *state) keepScratch(buf []byte) {
 func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller, proto int) (reply []byte, raised bool, err error) {
 	st.begin(caller)
 	defer st.end()
-	st.setArguments("KEYS", luaparse.Keys, st.arguments(keys, &st.keys))
-	st.setArguments("ARGV", luaparse.Argv, st.arguments(args, &st.argv))
-	err = st.runChunk(s.proto, s.helpers, 1)
-	return st.finish(dst, err, string(s.sha[:]), proto)
+	if t, again := st.keys.of(keys); !again {
+		st.globals.SetText("KEYS", t.Value())
+	}
+	if t, again := st.argv.of(args); !again {
+		st.globals.SetText("ARGV", t.Value())
+	}
+	if st.chunkOf != s.proto {
+		st.chunk, st.chunkOf = lua.NewClosure(s.proto, st.globals), s.proto
+	}
+	st.L.Push(st.chunk.Value())
+	return st.finish(dst, st.L.PCall(0, 1), s.name, proto)
 }
 
-// setArguments makes a table KEYS or ARGV, unless it is that already.
-func (st *state) setArguments(name string, helper luaparse.Helper, t *lua.LTable) {
-	if st.helpers[helper] == t {
-		return
-	}
-	st.globals.RawSetString(name, t)
-	st.helpers[helper] = t
-	st.chunk = nil // it was given the table before
-}
-
-// runChunk runs a compiled text, which leaves so many results on the stack.
-func (st *state) runChunk(proto *lua.FunctionProto, helpers []luaparse.Helper, results int) error {
-	L := st.L
-	if st.chunk == nil || st.chunk.Proto != proto || st.chunk.Env != L.Env {
-		st.chunk = L.NewFunctionFromProto(proto)
-		st.chunkHelpers = st.chunkHelpers[:0]
-		for _, h := range helpers {
-			st.chunkHelpers = append(st.chunkHelpers, st.helpers[h])
-		}
-	}
-	L.Push(st.chunk)
-	for _, h := range st.chunkHelpers {
-		L.Push(h)
-	}
-	return L.PCall(len(helpers), results, nil)
-}
-
-// finish appends the reply of a run that has left its result on the stack, or that err has ended.
-func (st *state) finish(dst []byte, err error, name string, proto int) (reply []byte, raised bool, stop error) {
-	if err == nil && !st.stopped {
-		dst, raised = st.appendReply(dst, st.L.Get(-1), name, proto)
-		st.L.SetTop(0)
-		st.tainted = raised
+// finish appends the reply of a run that has left its result on the stack, or that something thrown has ended.
+func (st *state) finish(dst []byte, thrown *lua.Error, name string, proto int) (reply []byte, raised bool, stop error) {
+	if thrown == nil {
+		dst, raised = st.appendReply(dst, st.L.Pop(), name, proto)
 		return dst, raised, nil
 	}
-	// An error leaves frames, upvalues and registers in a shape that nobody vouches for.
-	st.tainted = true
 	if _, isReply := st.stop.(Error); st.stop != nil && !isReply {
 		return dst, false, st.stop
 	}
-	return st.appendFailure(dst, name, err), true, nil
+	return st.appendFailure(dst, name, thrown), true, nil
 }
 
-// arguments are the values of KEYS or ARGV, with what is kept of them between runs.
-type arguments struct {
-	values []lua.LValue
-	table  *lua.LTable
-	n      int // elements that were put into table
-}
-
-// arguments makes the table KEYS or ARGV. Consecutive runs often get the same keys, whose values are then used again, and as many,
-// in which case the table is, too, if the script before has added nothing to it.
-func (st *state) arguments(words [][]byte, kept *arguments) *lua.LTable {
-	size := 0
-	for i, word := range words {
-		size += len(word)
-		if i == len(kept.values) {
-			kept.values = append(kept.values, lua.LString(word))
-		} else if string(kept.values[i].(lua.LString)) != string(word) {
-			kept.values[i] = lua.LString(word)
-		}
+// failureText is what a client is told of the value that ended a run, but for where it was thrown.
+func failureText(v lua.Value) string {
+	t := v.Table()
+	if t == nil {
+		return "ERR " + cString(plainText(v))
 	}
-	t := kept.table
-	if t != nil && kept.n == len(words) && t.Metatable == lua.LNil && isArray(t, kept.n) {
-		for i := range words {
-			t.RawSetInt(i+1, kept.values[i])
-		}
-	} else {
-		t = st.L.CreateTable(len(words), 0)
-		for i := range words {
-			t.Append(kept.values[i])
-		}
-		kept.table, kept.n = t, len(words)
-	}
-	if size > keepBytes {
-		*kept = arguments{}
-	}
-	return t
-}
-
-// isArray tells whether the table has the elements 1 to n and nothing else.
-func isArray(t *lua.LTable, n int) bool {
-	if t.Len() != n {
-		return false
-	}
-	last := lua.LValue(lua.LNil)
-	if n > 0 {
-		last = lua.LNumber(n)
-	}
-	next, _ := t.Next(last)
-	return next == lua.LNil
-}
-
-// failureText is what a client is told of the error that ended a run, but for where it was raised.
-func (st *state) failureText(err error) string {
-	var api *lua.ApiError
-	if !errors.As(err, &api) {
-		return "ERR " + err.Error()
-	}
-	v := st.errorValue(api)
-	t, ok := v.(*lua.LTable)
-	if !ok {
-		return "ERR " + cString(st.text(v))
-	}
-	if text, ok := toText(t.RawGetString("err")); ok {
+	if text, ok := t.GetText("err").ToText(); ok {
 		return cString(text)
 	}
 	return "ERR unknown error"
 }
 
-// appendFailure encodes the error that ended a script or function of that name.
-func (st *state) appendFailure(dst []byte, name string, err error) []byte {
-	message := st.failureText(err)
-	var api *lua.ApiError
-	if !errors.As(err, &api) {
-		return appendError(dst, message)
-	}
-	source, line := st.raisedAt(api.StackTrace)
+// appendFailure encodes what ended a script or function of that name.
+func (st *state) appendFailure(dst []byte, name string, thrown *lua.Error) []byte {
+	message := failureText(thrown.Value)
 	if reply, ok := st.stop.(Error); ok {
 		message = string(reply)
 	}
-	if source != "" {
-		message += " script: " + name + ", on " + source + ":" + line + "."
+	if thrown.Source != "" {
+		message = fmt.Sprintf("%s script: %s, on %s:%d.", message, name, thrown.Source, thrown.Line)
 	}
 	return appendError(dst, message)
-}
-
-// errorValue answers the value that was raised, with the machine's own texts put right.
-func (st *state) errorValue(api *lua.ApiError) lua.LValue {
-	text, ok := api.Object.(lua.LString)
-	if !ok {
-		return api.Object
-	}
-	if api.Type == lua.ApiErrorPanic {
-		// The machine itself failed: nothing on this state can be relied upon.
-		st.tainted = true
-	}
-	return lua.LString(vmMessage(string(text)))
-}
-
-// raisedAt reads from a stack trace where an error was raised: the innermost Lua function, looking through one library
-// function, as Redis' error handler does.
-func (st *state) raisedAt(trace string) (source, line string) {
-	lines := strings.SplitN(trace, "\n", 4)
-	for i := 1; i < len(lines) && i <= 2; i++ {
-		at, _, ok := strings.Cut(strings.TrimPrefix(lines[i], "\t"), ": in ")
-		if !ok {
-			return "", ""
-		}
-		if at == "[G]" {
-			if i == 2 {
-				return "=[C]", "-1"
-			}
-			continue
-		}
-		colon := strings.LastIndexByte(at, ':')
-		if colon < 0 {
-			return "", ""
-		}
-		if name, ok := st.sources[at[:colon]]; ok {
-			return name, at[colon+1:]
-		}
-		return "@" + at[:colon], at[colon+1:]
-	}
-	return "", ""
 }

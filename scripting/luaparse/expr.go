@@ -1,27 +1,41 @@
 package luaparse
 
-import (
-	"math"
-	"strconv"
-
-	"github.com/yuin/gopher-lua/ast"
-)
-
-// primaryExpr is a prefix expression; parens says that it is one in parentheses.
-type primaryExpr struct {
-	expr   ast.Expr
-	parens bool
-}
-
-func (p *parser) exprList() []ast.Expr {
-	list := []ast.Expr{p.expr()}
+// exprs reads a list of expressions, the last of which still waits to be settled.
+func (p *parser) exprs() []Expr {
+	list := []Expr{p.expr()}
 	for p.accept(',') {
+		p.settle(list[len(list)-1])
 		list = append(list, p.expr())
 	}
 	return list
 }
 
-func (p *parser) expr() ast.Expr { return p.subexpr(0) }
+// values is exprs whose values are wanted as soon as they are read.
+func (p *parser) values() []Expr {
+	list := p.exprs()
+	p.settle(list[len(list)-1])
+	return list
+}
+
+func (p *parser) expr() Expr { return p.subexpr(0) }
+
+// value is expr whose value is wanted as soon as it is read.
+func (p *parser) value() Expr { return p.settle(p.expr()) }
+
+// settle makes this the place where an expression's value is wanted: a variable or field is read with the line of the last token.
+func (p *parser) settle(e Expr) Expr {
+	switch x := e.(type) {
+	case *Name:
+		if x.Line == 0 {
+			x.Line = p.lx.lastLine
+		}
+	case *Index:
+		if x.Line == 0 {
+			x.Line = p.lx.lastLine
+		}
+	}
+	return e
+}
 
 // priorities answers the left and right priority of a binary operator; left is 0 for anything else.
 func priorities(k tokenKind) (left, right int) {
@@ -46,7 +60,7 @@ func priorities(k tokenKind) (left, right int) {
 
 const unaryPriority = 8
 
-func (p *parser) subexpr(limit int) ast.Expr {
+func (p *parser) subexpr(limit int) Expr {
 	p.enter()
 	defer p.leave()
 	defer p.beside(p.height)
@@ -59,323 +73,170 @@ func (p *parser) subexpr(limit int) ast.Expr {
 			return e
 		}
 		p.lx.next()
-		rhs := p.subexpr(right)
+		p.settle(e)
+		operand := p.settle(p.subexpr(right))
 		p.above()
-		e = p.binary(op, e, rhs)
+		e = binary(op, e, operand, p.lx.lastLine)
 	}
 }
 
-func (p *parser) unary() ast.Expr {
-	line := p.lx.line
-	var e ast.Expr
+func (p *parser) unary() Expr {
+	op := Not
 	switch p.lx.tok.kind {
 	case tkNot:
-		p.lx.next()
-		e = negated(p.subexpr(unaryPriority))
 	case '-':
-		p.lx.next()
-		operand := p.subexpr(unaryPriority)
-		if v, ok := literal(operand); ok {
-			return number(-v, line)
-		}
-		return p.helper(Minus, line, operand)
+		op = Minus
 	case '#':
-		p.lx.next()
-		e = &ast.UnaryLenOpExpr{Expr: single(p.subexpr(unaryPriority))}
+		op = Len
 	default:
 		return p.simple()
 	}
-	e.SetLine(line)
-	return e
-}
-
-// negated is `not e`, computed where e is a constant: what is not there is not among the function's constants.
-func negated(e ast.Expr) ast.Expr {
-	switch e.(type) {
-	case *ast.NilExpr, *ast.FalseExpr:
-		return &ast.TrueExpr{}
-	case *ast.TrueExpr, *ast.NumberExpr, *ast.StringExpr:
-		return &ast.FalseExpr{}
+	p.lx.next()
+	operand := p.settle(p.subexpr(unaryPriority))
+	if e := foldUnary(op, operand); e != nil {
+		return e
 	}
-	return &ast.UnaryNotOpExpr{Expr: single(e)}
+	return &Unary{Op: op, Operand: operand, Line: p.lx.lastLine}
 }
 
-func (p *parser) binary(op tokenKind, lhs, rhs ast.Expr) ast.Expr {
-	var e ast.Expr
-	switch op {
-	case tkOr, tkAnd:
-		e = &ast.LogicalOpExpr{Operator: op.String(), Lhs: single(lhs), Rhs: single(rhs)}
-	case '<', '>', tkLe, tkGe, tkNe, tkEq:
-		e = &ast.RelationalOpExpr{Operator: op.String(), Lhs: single(lhs), Rhs: single(rhs)}
-	case tkConcat:
-		return p.concat(lhs, rhs)
-	default:
-		return p.arithmetic(op, lhs, rhs)
-	}
-	e.SetLine(p.lx.lastLine)
-	return e
-}
-
-// arithmetic computes what has constant operands, as the reference implementation does: all zeros among a function's constants
-// have the sign of the first, so it matters which ones there are.
-func (p *parser) arithmetic(op tokenKind, lhs, rhs ast.Expr) ast.Expr {
-	a, okA := literal(lhs)
-	b, okB := literal(rhs)
-	if okA && okB && (b != 0 || op != '/' && op != '%') {
-		if v := Compute(byte(op), a, b); !math.IsNaN(v) {
-			return number(v, p.lx.lastLine)
+func binary(k tokenKind, left, right Expr, line int) Expr {
+	switch k {
+	case tkAnd, tkOr:
+		if e := foldLogical(k == tkOr, left, right); e != nil {
+			return e
 		}
+		return &Logical{Or: k == tkOr, Left: left, Right: right, Line: line}
+	case tkConcat:
+		if chain, ok := right.(*Concat); ok {
+			chain.Operands = append([]Expr{left}, chain.Operands...)
+			return chain
+		}
+		return &Concat{Operands: []Expr{left, right}, Line: line}
 	}
-	// Counting, by far the most frequent, is left to the virtual machine, which gets it right.
-	counts := (op == '+' || op == '-') && (okA && a != 0 || okB && b != 0)
-	if need := max(1+p.need(lhs), 2+p.need(rhs)); !counts && need < maxNeed {
-		call := p.helper(operator(op), p.lx.lastLine, lhs, rhs)
-		p.needs[call] = need
-		return call
+	op := operator(k)
+	if e := fold(op, left, right); e != nil {
+		return e
 	}
-	left := single(lhs)
-	if p.height%maxFold == 0 {
-		left = parenthesized(left)
-	}
-	e := &ast.ArithmeticOpExpr{Operator: op.String(), Lhs: left, Rhs: single(rhs)}
-	e.SetLine(p.lx.lastLine)
-	p.needs[e] = max(p.need(lhs), 1+p.need(rhs))
-	return e
+	return &Binary{Op: op, Left: left, Right: right, Line: line}
 }
 
-// maxNeed bounds the registers that an expression of operators takes, since a call needs more of them than the virtual machine's
-// own operator. What would need more is left to that.
-const maxNeed = 100
-
-// maxFold bounds the operators that follow each other without anything between. gopher-lua's compiler looks for constants below each operator
-// again, down to what is no operator, so that a long chain would take the square of its length.
-const maxFold = 16
-
-// need is how many registers an expression of operators takes; anything else counts as one.
-func (p *parser) need(e ast.Expr) int { return max(1, p.needs[e]) }
-
-// operator is the helper that stands for an operator.
-func operator(op tokenKind) Helper {
-	switch op {
+// operator is the operator that a token stands for between two operands.
+func operator(k tokenKind) Op {
+	switch k {
 	case '+':
-		return Plus
+		return Add
 	case '-':
-		return Less
+		return Sub
 	case '*':
-		return Times
+		return Mul
 	case '/':
-		return Over
+		return Div
 	case '%':
-		return Modulo
+		return Mod
+	case '^':
+		return Pow
+	case tkEq:
+		return Eq
+	case tkNe:
+		return Ne
+	case '<':
+		return Lt
+	case tkLe:
+		return Le
+	case '>':
+		return Gt
 	}
-	return Power
+	return Ge
 }
 
-// Compute carries out an arithmetic operator as the reference implementation does.
-func Compute(op byte, a, b float64) float64 {
-	switch op {
-	case '+':
-		return a + b
-	case '-':
-		return a - b
-	case '*':
-		return a * b
-	case '/':
-		return a / b
-	case '%':
-		return a - float64(math.Floor(a/b)*b) // rounded before the subtraction, on every machine
-	}
-	return NaN(math.Pow(a, b), a, b)
-}
-
-// NaN is the result of a function of a and b, but for which NaN it is, if it is one: scripts see the sign. It is that of
-// an argument which is one, else the one that an x86 processor makes, which is negative.
-func NaN(v, a, b float64) float64 {
-	switch {
-	case !math.IsNaN(v):
-		return v
-	case math.IsNaN(a):
-		return a
-	case math.IsNaN(b):
-		return b
-	}
-	return math.Copysign(v, -1)
-}
-
-func literal(e ast.Expr) (float64, bool) {
-	n, ok := e.(*ast.NumberExpr)
-	if !ok {
-		return 0, false
-	}
-	v, err := strconv.ParseFloat(n.Value, 64)
-	return v, err == nil || math.IsInf(v, 0)
-}
-
-// maxConcatArgs bounds the operands of one call, which all need a register.
-const maxConcatArgs = 50
-
-// concat turns a chain of concatenations, which associates to the right, into one call of the helper. Parentheses on the
-// right end a chain, because the operator can be overloaded.
-func (p *parser) concat(lhs, rhs ast.Expr) ast.Expr {
-	if call, ok := rhs.(*ast.FuncCallExpr); ok && isConcat(call) && len(call.Args) < maxConcatArgs {
-		call.Args = append([]ast.Expr{single(lhs)}, call.Args...)
-		return call
-	}
-	return p.helper(Concat, p.lx.lastLine, lhs, rhs)
-}
-
-func isConcat(call *ast.FuncCallExpr) bool {
-	name, ok := call.Func.(*ast.IdentExpr)
-	return ok && name.Value == string(Concat)
-}
-
-func (p *parser) simple() ast.Expr {
-	line := p.lx.line
-	var e ast.Expr
+func (p *parser) simple() Expr {
+	var e Expr
 	switch t := p.lx.tok; t.kind {
 	case tkNumber:
-		p.constant(t.text)
-		e = number(t.num, line)
+		e = &Numeral{t.num}
 	case tkString:
-		e = p.text(t.str, line)
+		e = &Text{t.str}
 	case tkNil:
-		e = &ast.NilExpr{}
+		e = &Nil{}
 	case tkTrue:
-		e = &ast.TrueExpr{}
+		e = &True{}
 	case tkFalse:
-		e = &ast.FalseExpr{}
+		e = &False{}
 	case tkDots:
-		e = p.dots(line)
+		e = p.dots()
 	case '{':
 		return p.table()
 	case tkFunction:
 		p.lx.next()
-		return p.funcBody(false, line)
+		return p.funcBody(false, p.lx.line)
 	default:
-		primary := p.primary()
-		if call, ok := primary.expr.(*ast.FuncCallExpr); ok && primary.parens && isConcat(call) {
-			return parenthesized(call)
-		}
-		return primary.expr
+		e, _ = p.primary()
+		return e
 	}
-	e.SetLine(line)
 	p.lx.next()
 	return e
 }
 
-// parenthesized keeps an expression from being merged into the chain around it.
-func parenthesized(inner ast.Expr) ast.Expr {
-	e := &ast.LogicalOpExpr{Operator: "or", Lhs: &ast.FalseExpr{}, Rhs: inner}
-	e.SetLine(inner.Line())
-	e.Lhs.SetLine(inner.Line())
-	return e
-}
-
-func (p *parser) dots(line int) ast.Expr {
-	if !p.fn.vararg {
+// dots is `...`. A function that uses it does without the table `arg`.
+func (p *parser) dots() Expr {
+	fn := p.fn.tree
+	if !fn.Vararg {
 		p.lx.syntaxError("cannot use '...' outside a vararg function")
 	}
-	if p.fn.main {
-		return p.helper(Nothing, line)
-	}
-	return &ast.Comma3Expr{}
+	fn.NeedsArg = false
+	return &Vararg{Line: p.lx.lastLine}
 }
 
-func (p *parser) prefix() primaryExpr {
+// prefix reads a name, or an expression in parentheses.
+func (p *parser) prefix() (e Expr, parens bool) {
 	line := p.lx.line
 	switch p.lx.tok.kind {
 	case tkName:
-		return primaryExpr{expr: p.variable(line)}
+		return p.variable(), false
 	case '(':
 		p.lx.next()
-		e := single(p.expr())
+		e = p.expr()
 		p.closing(')', '(', line)
-		return primaryExpr{e, true}
+		return p.settle(single(e)), true
 	}
 	p.lx.syntaxError("unexpected symbol")
-	return primaryExpr{}
+	return nil, false
 }
 
-// variable reads a name.
-func (p *parser) variable(line int) ast.Expr {
-	name := p.name()
-	global := p.resolve(name) && p.script
-	if global {
-		switch name {
-		case "KEYS":
-			return p.hidden(Keys, line)
-		case "ARGV":
-			return p.hidden(Argv, line)
-		}
-	}
-	e := &ast.IdentExpr{Value: name}
-	e.SetLine(line)
-	if global && name == "redis" {
-		p.redis = e
-	}
-	return e
-}
-
-// callee is what a call calls: Call or PCall if that is what the expression means.
-func (p *parser) callee(e ast.Expr) ast.Expr {
-	field, ok := e.(*ast.AttrGetExpr)
-	if !ok || p.redis == nil || field.Object != ast.Expr(p.redis) {
-		return e
-	}
-	key, ok := field.Key.(*ast.StringExpr)
-	switch {
-	case ok && key.Value == "call":
-		return p.hidden(Call, e.Line())
-	case ok && key.Value == "pcall":
-		return p.hidden(PCall, e.Line())
-	}
-	return e
-}
-
-func (p *parser) primary() primaryExpr {
-	e := p.prefix()
+// primary reads a prefix and what follows it; parens says that nothing does, and that it is in parentheses.
+func (p *parser) primary() (e Expr, parens bool) {
+	e, parens = p.prefix()
 	for {
 		switch p.lx.tok.kind {
 		case '.':
+			p.settle(e)
 			p.lx.next()
-			keyLine := p.lx.line
-			key := p.text(p.name(), keyLine)
-			e = primaryExpr{expr: p.index(e.expr, key)}
+			e = &Index{Object: e, Key: &Text{p.name()}}
 		case '[':
+			p.settle(e)
 			p.lx.next()
-			key := single(p.expr())
+			e = &Index{Object: e, Key: p.value()}
 			p.expect(']')
-			e = primaryExpr{expr: p.index(e.expr, key)}
 		case ':':
 			p.lx.next()
 			method := p.name()
-			p.constant(method)
-			call := p.call(nil)
-			call.Receiver, call.Method = e.expr, method
-			e = primaryExpr{expr: call}
+			p.settle(e)
+			e = p.call(&Call{Func: e, Method: method, MethodLine: p.lx.lastLine})
 		case '(', tkString, '{':
-			e = primaryExpr{expr: p.call(p.callee(e.expr))}
+			p.settle(e)
+			e = p.call(&Call{Func: e})
 		default:
-			return e
+			return e, parens
 		}
+		parens = false
 		p.above()
 	}
 }
 
-func (p *parser) index(object, key ast.Expr) ast.Expr {
-	e := &ast.AttrGetExpr{Object: single(object), Key: key}
-	e.SetLine(p.lx.lastLine)
-	return e
-}
-
 // call reads a call's arguments. A call's line is that of its opening parenthesis.
-func (p *parser) call(fn ast.Expr) *ast.FuncCallExpr {
+func (p *parser) call(call *Call) Expr {
 	line := p.lx.line
-	call := &ast.FuncCallExpr{Args: []ast.Expr{}}
-	if fn != nil {
-		call.Func = single(fn)
-	}
-	call.SetLine(line)
+	call.Line = line
 	switch p.lx.tok.kind {
 	case '(':
 		if line != p.lx.lastLine {
@@ -383,13 +244,16 @@ func (p *parser) call(fn ast.Expr) *ast.FuncCallExpr {
 		}
 		p.lx.next()
 		if p.lx.tok.kind != ')' {
-			call.Args = p.exprList()
+			call.Args = p.exprs()
 		}
 		p.closing(')', '(', line)
+		if n := len(call.Args); n > 0 {
+			p.settle(call.Args[n-1])
+		}
 	case '{':
-		call.Args = []ast.Expr{p.table()}
+		call.Args = []Expr{p.table()}
 	case tkString:
-		call.Args = []ast.Expr{p.text(p.lx.tok.str, line)}
+		call.Args = []Expr{&Text{p.lx.tok.str}}
 		p.lx.next()
 	default:
 		p.lx.syntaxError("function arguments expected")
@@ -397,69 +261,73 @@ func (p *parser) call(fn ast.Expr) *ast.FuncCallExpr {
 	return call
 }
 
-func (p *parser) table() ast.Expr {
+func (p *parser) table() Expr {
 	line := p.lx.line
-	e := &ast.TableExpr{Fields: []*ast.Field{}}
-	e.SetLine(line)
+	e := &Table{Line: line}
 	p.expect('{')
+	var last Expr
 	for p.lx.tok.kind != '}' {
-		e.Fields = append(e.Fields, p.field())
+		p.settle(last) // an element of the list is taken when the next field begins
+		field := p.field()
+		last = field.Value
+		e.Fields = append(e.Fields, field)
 		if !p.accept(',') && !p.accept(';') {
 			break
 		}
 	}
 	p.closing('}', '{', line)
+	p.settle(last)
 	return e
 }
 
-func (p *parser) field() *ast.Field {
+func (p *parser) field() Field {
+	var key Expr
 	switch {
 	case p.lx.tok.kind == tkName && p.lx.peek() == '=':
-		key := p.text(p.lx.tok.str, p.lx.line)
-		p.lx.next()
-		p.lx.next()
-		return &ast.Field{Key: key, Value: single(p.expr())}
+		key = &Text{p.name()}
 	case p.lx.tok.kind == '[':
 		p.lx.next()
-		key := single(p.expr())
+		key = p.value()
 		p.expect(']')
-		p.expect('=')
-		return &ast.Field{Key: key, Value: single(p.expr())}
+	default:
+		return Field{Value: p.expr()}
 	}
-	return &ast.Field{Value: p.expr()}
+	p.expect('=')
+	value := p.value()
+	return Field{Key: key, Value: value, Line: p.lx.lastLine}
 }
 
 // funcBody reads a function from its parameters on.
-func (p *parser) funcBody(method bool, line int) *ast.FunctionExpr {
-	p.fn = &function{outer: p.fn, line: line}
-	if method {
-		p.declare("self")
-	}
-	e := &ast.FunctionExpr{ParList: &ast.ParList{Names: []string{}}}
-	e.SetLine(line)
+func (p *parser) funcBody(method bool, line int) *Function {
+	fn := &Function{Line: line}
+	p.fn = &function{tree: fn, outer: p.fn}
 	p.expect('(')
-	for p.lx.tok.kind != ')' {
-		if p.lx.tok.kind == tkDots {
-			p.lx.next()
-			e.ParList.HasVargs, p.fn.vararg = true, true
-			// Old-style variadic functions have their arguments in a local table as well.
-			p.declare("arg")
-			break
-		}
-		if p.lx.tok.kind != tkName {
-			p.lx.syntaxError("<name> or '...' expected")
-		}
-		name := p.name()
-		e.ParList.Names = append(e.ParList.Names, name)
-		p.declare(name)
-		if !p.accept(',') {
-			break
-		}
+	if method {
+		fn.Params = append(fn.Params, p.declare("self"))
 	}
+	if p.lx.tok.kind != ')' {
+		p.parameters(fn)
+	}
+	p.reveal()
 	p.expect(')')
-	e.Stmts = p.block()
-	e.SetLastLine(p.lx.line)
+	fn.Body = p.block()
+	fn.LastLine = p.lx.line
 	p.closing(tkEnd, tkFunction, line)
 	p.fn = p.fn.outer
-	return e
+	return fn
+}
+
+func (p *parser) parameters(fn *Function) {
+	for more := true; more; more = !fn.Vararg && p.accept(',') {
+		switch p.lx.tok.kind {
+		case tkName:
+			fn.Params = append(fn.Params, p.declare(p.name()))
+		case tkDots:
+			p.lx.next()
+			// Old-style variadic functions have their arguments in a local table as well.
+			fn.Vararg, fn.NeedsArg, fn.Arg = true, true, p.declare("arg")
+		default:
+			p.lx.syntaxError("<name> or '...' expected")
+		}
+	}
 }

@@ -43,18 +43,14 @@ const (
 )
 
 // tokenText lists the tokens' spellings in the order of their kinds.
-const tokenText = "and break do else elseif end false for function if in local nil not or repeat return then true until while " +
-	".. ... == >= <= ~= <number> <name> <string> <eof>"
+var tokenText = [...]string{"and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local", "nil", "not",
+	"or", "repeat", "return", "then", "true", "until", "while", "..", "...", "==", ">=", "<=", "~=", "<number>", "<name>", "<string>", "<eof>"}
 
-// reserved are the reserved words and their kinds.
-func reserved(word string) tokenKind {
-	switch word {
-	case "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local", "nil", "not",
-		"or", "repeat", "return", "then", "true", "until", "while":
-		for i, w := range strings.Fields(tokenText) {
-			if w == word {
-				return tkAnd + tokenKind(i)
-			}
+// word is the kind of a reserved word, or tkName.
+func word(text string) tokenKind {
+	for i, reserved := range tokenText[:tkWhile-tkAnd+1] {
+		if reserved == text {
+			return tkAnd + tokenKind(i)
 		}
 	}
 	return tkName
@@ -63,7 +59,7 @@ func reserved(word string) tokenKind {
 func (k tokenKind) String() string {
 	switch {
 	case k >= tkAnd:
-		return strings.Fields(tokenText)[k-tkAnd]
+		return tokenText[k-tkAnd]
 	case k < 32 || k == 127:
 		return fmt.Sprintf("char(%d)", int(k))
 	}
@@ -83,16 +79,15 @@ const endOfInput = -1
 
 // lexer cuts a chunk into tokens.
 type lexer struct {
-	src       string
-	pos       int // index of current
-	current   int // the byte at pos, or endOfInput
-	line      int // line of the token just read
-	lastLine  int // line of the token read before it
-	chunk     string
-	tok       token
-	ahead     token
-	hasAhead  bool
-	aheadLine int
+	src      string
+	pos      int // index of current
+	current  int // the byte at pos, or endOfInput
+	line     int // line of the token just read, or of the one behind it if that was read ahead
+	lastLine int // what line was before tok was the current token
+	chunk    string
+	tok      token
+	ahead    token
+	hasAhead bool
 }
 
 // Error is a syntax error; its text is the reference implementation's.
@@ -131,8 +126,11 @@ func (lx *lexer) fail(message, near string) {
 
 func (lx *lexer) syntaxError(message string) { lx.fail(message, lx.tok.quoted()) }
 
+// quoted is what messages quote of a token. The reference implementation takes a zero byte for no token.
 func (t *token) quoted() string {
 	switch t.kind {
+	case 0:
+		return ""
 	case tkName, tkString, tkNumber:
 		return t.text
 	}
@@ -143,19 +141,14 @@ func (lx *lexer) next() {
 	lx.lastLine = lx.line
 	if lx.hasAhead {
 		lx.tok, lx.hasAhead = lx.ahead, false
-		lx.line = lx.aheadLine
 		return
 	}
 	lx.tok = lx.scan()
 }
 
-// peek reads the token behind the current one, whose line stays the current line.
+// peek reads the token behind the current one. As in the reference implementation the line is that one's from now on.
 func (lx *lexer) peek() tokenKind {
-	line := lx.line
-	lx.ahead = lx.scan()
-	lx.aheadLine = lx.line
-	lx.line = line
-	lx.hasAhead = true
+	lx.ahead, lx.hasAhead = lx.scan(), true
 	return lx.ahead.kind
 }
 
@@ -212,8 +205,8 @@ func (lx *lexer) scan() token {
 			for isNamePart(lx.current) {
 				lx.step()
 			}
-			word := lx.src[start:lx.pos]
-			return token{kind: reserved(word), text: word, str: word}
+			text := lx.src[start:lx.pos]
+			return token{kind: word(text), text: text, str: text}
 		default:
 			lx.step()
 			return token{kind: tokenKind(c)}
@@ -239,21 +232,29 @@ func (lx *lexer) comparison() token {
 	return token{kind: tkNe}
 }
 
+// skip steps over one of two bytes, or over a zero byte: the reference implementation asks strchr for the byte in a string,
+// and that finds the zero at the string's end.
+func (lx *lexer) skip(a, b byte) bool {
+	if lx.current != int(a) && lx.current != int(b) && lx.current != 0 {
+		return false
+	}
+	lx.step()
+	return true
+}
+
 func (lx *lexer) dot() token {
 	start := lx.pos
 	lx.step()
-	if lx.current == '.' {
-		lx.step()
-		if lx.current == '.' {
-			lx.step()
-			return token{kind: tkDots}
+	switch {
+	case !lx.skip('.', '.'):
+		if isDigit(lx.current) {
+			return lx.number(start)
 		}
-		return token{kind: tkConcat}
+		return token{kind: '.'}
+	case lx.skip('.', '.'):
+		return token{kind: tkDots}
 	}
-	if isDigit(lx.current) {
-		return lx.number(start)
-	}
-	return token{kind: '.'}
+	return token{kind: tkConcat}
 }
 
 func (lx *lexer) comment() {
@@ -286,12 +287,15 @@ func (lx *lexer) longBracket() int {
 	return -count - 1
 }
 
+// longString reads a string or comment behind its opening bracket, without a line break that comes first. Messages quote it without
+// that, too.
 func (lx *lexer) longString(start, level int, unfinished string) token {
 	lx.step()
+	var text strings.Builder
+	text.WriteString(lx.src[start:lx.pos])
 	if lx.current == '\n' || lx.current == '\r' {
 		lx.newline()
 	}
-	var value strings.Builder
 	for {
 		switch lx.current {
 		case endOfInput:
@@ -300,14 +304,16 @@ func (lx *lexer) longString(start, level int, unfinished string) token {
 			from := lx.pos
 			if lx.longBracket() == level {
 				lx.step()
-				return token{kind: tkString, text: lx.src[start:lx.pos], str: value.String()}
+				text.WriteString(lx.src[from:lx.pos])
+				all := text.String()
+				return token{kind: tkString, text: all, str: all[level+2 : len(all)-level-2]}
 			}
-			value.WriteString(lx.src[from:lx.pos])
+			text.WriteString(lx.src[from:lx.pos])
 		case '\n', '\r':
-			value.WriteByte('\n')
+			text.WriteByte('\n')
 			lx.newline()
 		default:
-			value.WriteByte(byte(lx.current))
+			text.WriteByte(byte(lx.current))
 			lx.step()
 		}
 	}
@@ -334,7 +340,8 @@ func (lx *lexer) shortString() token {
 		}
 	}
 	lx.step()
-	return token{kind: tkString, text: string(raw) + string(rune(quote)), str: string(raw[1:])}
+	text := string(append(raw, byte(quote)))
+	return token{kind: tkString, text: text, str: text[1 : len(text)-1]}
 }
 
 func (lx *lexer) escape(raw []byte) []byte {
@@ -368,17 +375,15 @@ func (lx *lexer) number(start int) token {
 	for isDigit(lx.current) || lx.current == '.' {
 		lx.step()
 	}
-	if lx.current == 'e' || lx.current == 'E' {
-		lx.step()
-		if lx.current == '+' || lx.current == '-' {
-			lx.step()
-		}
+	if lx.skip('e', 'E') {
+		lx.skip('+', '-')
 	}
 	for isNamePart(lx.current) {
 		lx.step()
 	}
 	text := lx.src[start:lx.pos]
-	value, ok := Number(text)
+	spelled, _, _ := strings.Cut(text, "\x00")
+	value, ok := Number(spelled)
 	if !ok {
 		lx.fail("malformed number", text)
 	}

@@ -1,35 +1,42 @@
-package scripting
+package lua
 
 import (
 	"math"
 	"strconv"
-
-	lua "github.com/yuin/gopher-lua"
+	"strings"
 
 	"codeq/scripting/luaparse"
 )
 
-// Lua prints numbers with 14 significant digits and hands them to commands with 17.
+// Lua prints numbers with 14 significant digits; Redis hands them to commands with 17.
 const (
-	textDigits     = 14
-	argumentDigits = 17
+	TextDigits     = 14
+	ArgumentDigits = 17
 )
 
-// numberText is what tostring and `..` make of a number.
-func numberText(v lua.LNumber) string {
-	var buf [32]byte
-	return string(appendNumber(buf[:0], float64(v), textDigits))
+// ParseNumber reads a number as arithmetic on a string does, up to a NUL.
+func ParseNumber(text string) (float64, bool) {
+	if end := strings.IndexByte(text, 0); end >= 0 {
+		text = text[:end]
+	}
+	return luaparse.Number(text)
 }
 
-// appendNumber formats as C's %.<digits>g does.
-func appendNumber(dst []byte, v float64, digits int) []byte {
+// NumberText is what tostring and `..` make of a number.
+func NumberText(v float64) string {
+	var buf [32]byte
+	return string(AppendNumber(buf[:0], v, TextDigits))
+}
+
+// AppendNumber formats as C's %.<digits>g does.
+func AppendNumber(dst []byte, v float64, digits int) []byte {
 	if v == math.Trunc(v) && v > -1e14 && v < 1e14 && (v != 0 || !math.Signbit(v)) {
 		return strconv.AppendInt(dst, int64(v), 10)
 	}
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return append(dst, specialText(v)...)
 	}
-	return appendGeneral(dst, v, digits, false)
+	return AppendGeneral(dst, v, digits, false)
 }
 
 func specialText(v float64) string {
@@ -43,8 +50,8 @@ func specialText(v float64) string {
 	return text
 }
 
-// appendGeneral is C's %g: the shorter of %e and %f for the precision, without trailing zeros unless they are kept.
-func appendGeneral(dst []byte, v float64, precision int, keepZeros bool) []byte {
+// AppendGeneral is C's %g: the shorter of %e and %f for the precision, without trailing zeros unless they are kept.
+func AppendGeneral(dst []byte, v float64, precision int, keepZeros bool) []byte {
 	if precision == 0 {
 		precision = 1
 	}
@@ -88,30 +95,8 @@ func trimZeros(text []byte) []byte {
 	return text[:n]
 }
 
-// toNumber is the coercion of arithmetic: numbers, and strings that spell one.
-func toNumber(v lua.LValue) (float64, bool) {
-	switch x := v.(type) {
-	case lua.LNumber:
-		return float64(x), true
-	case lua.LString:
-		return luaparse.Number(cString(string(x)))
-	}
-	return 0, false
-}
-
-// toText is the coercion of concatenation: strings, and numbers as text.
-func toText(v lua.LValue) (string, bool) {
-	switch x := v.(type) {
-	case lua.LString:
-		return string(x), true
-	case lua.LNumber:
-		return numberText(x), true
-	}
-	return "", false
-}
-
-// toInt truncates towards zero; what does not fit becomes the smallest integer, as on x86.
-func toInt(v float64) int {
+// ToInt truncates towards zero; what does not fit becomes the smallest integer, as on x86.
+func ToInt(v float64) int {
 	if v >= -9.223372036854775808e18 && v < 9.223372036854775808e18 {
 		return int(v)
 	}
