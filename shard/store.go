@@ -276,7 +276,7 @@ const (
 )
 
 // pebbleOptions departs from Pebble's defaults where they were measured to hurt: larger memtables, a later
-// start of L0 compactions, bloom filters. There is no WAL: the store's own log stands in for it (ADR 0002).
+// start of L0 compactions and none for tombstones' sake alone, bloom filters. There is no WAL: the store's own log stands in for it (ADR 0002).
 func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	guard := &flushGuard{store: st, shard: s.name}
 	o := &pebble.Options{
@@ -299,6 +299,7 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	}
 	o.Experimental.CompactionScheduler = newCompactions(st.clock)
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
+	o.Experimental.TombstoneDenseCompactionThreshold = -1 // never: see ADR 0022
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}

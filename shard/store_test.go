@@ -2,10 +2,12 @@ package shard
 
 import (
 	"cmp"
+	"errors"
 	"hash/fnv"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -88,5 +90,54 @@ func closeTest(t testing.TB, st *Store) {
 	t.Helper()
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDeletedRowsWait flushes what is popped from lists, and counts that no table is compacted for being made of tombstones.
+func TestDeletedRowsWait(t *testing.T) {
+	const lists, elements, rounds, pops = 10, 400, 10, 20
+	st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
+	defer closeTest(t, st)
+	s, tx := st.shards[0], st.NewTx()
+	change := func(fn func(List) error) {
+		tx.Begin(st.All())
+		for i := range lists {
+			l, err := tx.DB(0).List(strconv.AppendInt(nil, int64(i), 10))
+			if err == nil {
+				err = fn(l)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := errors.Join(tx.Commit(), s.unstage(), s.db.Flush())
+		tx.End()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(l List) error {
+		for range elements {
+			if err := l.Push(Head, []byte("element")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := s.db.Compact(t.Context(), nil, []byte{0xff}, false); err != nil {
+		t.Fatal(err)
+	}
+	for range rounds {
+		change(func(l List) error {
+			for range pops {
+				if _, ok, err := l.Pop(Tail); !ok || err != nil {
+					return errors.Join(err, errors.New("nothing to pop"))
+				}
+			}
+			return nil
+		})
+	}
+	if n := s.db.Metrics().Compact.TombstoneDensityCount; n != 0 {
+		t.Errorf("%d compactions were for tombstones' sake", n)
 	}
 }
