@@ -87,7 +87,7 @@ func (ss *session) perform(c *Call) (err error) {
 		}
 	}()
 	c.countLookups()
-	mark, began := c.Out.Len(), ss.now
+	mark, began := c.Out.Len(), ss.elapsed
 	if err = c.run(); err != nil && err != errUndo {
 		reply, ok := replyTo(err)
 		if !ok {
@@ -100,8 +100,8 @@ func (ss *session) perform(c *Call) (err error) {
 	if isShown(c.cmd) {
 		ss.noteShown(c)
 	}
-	took := ss.server.clock.Since(began)
-	ss.now = began.Add(took)
+	ss.elapsed = ss.server.clock.Since(ss.began)
+	took := ss.elapsed - began
 	stats := c.cmd.stats
 	stats.took.add(took)
 	stats.nanos.Add(int64(took))

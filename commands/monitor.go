@@ -110,7 +110,7 @@ func (ss *session) sendShown() {
 
 // appendShown appends the line for a call: the time, the database, the client, and the quoted words.
 func appendShown(dst []byte, c *Call) []byte {
-	conn, us := c.session.conn, c.session.now.UnixMicro()
+	conn, us := c.session.conn, c.session.now().UnixMicro()
 	dst = append(dst, '+')
 	dst = strconv.AppendInt(dst, us/1e6, 10)
 	micros := strconv.AppendInt(nil, 1e6+us%1e6, 10) // with its zeros, behind a 1

@@ -161,7 +161,7 @@ func (ss *session) resetSteps() {
 // serveApart carries out a command of scopeSession or scopeApart.
 func (ss *session) serveApart(cmd *Command, args [][]byte) int {
 	mark := ss.conn.Out.Len()
-	ss.now = ss.server.clock.Now()
+	ss.began, ss.elapsed = ss.server.clock.Now(), 0
 	ss.conn.SetLastCommand(&cmd.Name)
 	ss.prepare(&ss.call, cmd, args, nil)
 	if err := ss.perform(&ss.call); err != nil {
@@ -204,7 +204,7 @@ func (ss *session) carryOut(mask shard.Mask, p *progress) error {
 	ss.libraries = libraryView{}
 	ss.shown = ss.shown[:0]
 	ss.tx.Begin(mask)
-	ss.now = ss.tx.Began()
+	ss.began, ss.elapsed = ss.tx.Began(), 0
 	err := ss.carryOutSteps(p)
 	ss.pos = max(ss.pos, ss.tx.End())
 	return err

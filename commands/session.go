@@ -24,7 +24,8 @@ type session struct {
 	start    int           // where the batch's replies begin in Out
 	replies  int           // of the batch, so far
 	pos      uint64        // the log position that they have to wait for
-	now      time.Time     // when the last command ended, which is when the next one begins
+	began    time.Time     // when the run of commands began
+	elapsed  time.Duration // from then to the end of the last command, which is when the next one begins
 	keys     []spec.KeyRef // scratch for routing, as is elements
 	elements []int
 
@@ -74,6 +75,9 @@ func newSession(s *Server, conn *resp.Session) *session {
 	ss.setProto(conn.Out.Proto())
 	return ss
 }
+
+// now is when the last command ended.
+func (ss *session) now() time.Time { return ss.began.Add(ss.elapsed) }
 
 // show is the view for other goroutines.
 func (ss *session) show() view {

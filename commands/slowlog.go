@@ -119,7 +119,7 @@ func (s *Server) setNoteworthy(c *config.Config) {
 // noteSlow tells the slow log and LATENCY of a command that took long enough for one of them.
 func (s *Server) noteSlow(c *Call, took time.Duration) {
 	settings := s.config.Current()
-	now := c.session.now
+	now := c.session.now()
 	if from := settings.SlowlogLogSlowerThan; from >= 0 && took >= from && !c.cmd.Has(spec.SkipSlowlog) {
 		s.slowLog.add(slowEntry{at: now, took: took, args: slowLogArgs(c.cmd, c.Args),
 			addr: c.session.conn.Addr, name: c.session.view.name}, settings.SlowlogMaxLen)

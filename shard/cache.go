@@ -156,7 +156,7 @@ func (c *objectCache) evictClean() {
 	c.again = c.bytes + c.budget/evictStep
 }
 
-// release takes memory from the object. One that alone takes half of the budget first loses half of its cached elements, so that
+// release takes memory from the object. One that alone takes half of the budget first loses most of its cached elements, so that
 // the hottest collection of a shard is never the one that empties the cache.
 func (c *objectCache) release(o *object) {
 	if o.used == c.uses || o.bytes > c.budget/2 {

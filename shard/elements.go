@@ -152,9 +152,10 @@ func (e *elements[V]) absent(name []byte) {
 	e.bytes += len(name) + elementOverhead
 }
 
-// halve drops about half of the entries, those that the map yields last. The map is built anew, since a Go
-// map never gives memory back. If all elements were cached, their names stay known, until there is no entry left to drop instead.
-func (e *elements[V]) halve(o *object, size func(V) int) {
+// thin keeps a quarter of the entries, those that the map yields first. The map is built anew, since a Go map never gives memory back;
+// what is kept costs as much as as many entries that come. If all elements were cached, their names stay known, until there is no entry left to
+// drop instead.
+func (e *elements[V]) thin(o *object, size func(V) int) {
 	switch {
 	case len(e.rows) == 0:
 		e.names = nil
@@ -166,7 +167,7 @@ func (e *elements[V]) halve(o *object, size func(V) int) {
 			}
 		}
 	}
-	keep := len(e.rows) / 2
+	keep := len(e.rows) / 4
 	rows := make(map[string]element[V], keep)
 	e.bytes = 0
 	e.dead = 0

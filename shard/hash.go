@@ -21,7 +21,7 @@ func (b *hashBody) settle() {
 	b.settleIdle(valueSize)
 }
 
-func (b *hashBody) shrink(o *object) { b.halve(o, valueSize) }
+func (b *hashBody) shrink(o *object) { b.thin(o, valueSize) }
 
 // field reads one field through the cache.
 func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) {

@@ -43,7 +43,7 @@ func (b *setBody) unorder(place int) {
 }
 
 func (b *setBody) shrink(o *object) {
-	b.halve(o, func(int) int { return 0 })
+	b.thin(o, func(int) int { return 0 })
 	b.order = make([]string, 0, len(b.rows))
 	for name := range b.rows {
 		b.rows[name] = element[int]{val: len(b.order)}

@@ -151,7 +151,7 @@ func (b *zsetBody) remove(e scored) {
 
 // shrink drops half of the scores, the high window, and the upper part of the low one, or all of it if it is short.
 func (b *zsetBody) shrink(o *object) {
-	b.halve(o, scoreBytes)
+	b.thin(o, scoreBytes)
 	b.high = scoreWindow{mark: b.highMark()}
 	switch {
 	case b.low.tree == nil:
