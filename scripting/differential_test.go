@@ -1,96 +1,35 @@
 package scripting
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"codeq/internal/peer"
 )
 
 // redisClient speaks to a real server and keeps replies as they came.
 type redisClient struct {
 	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
+	conn *peer.Conn
 }
 
 func startRedis(t *testing.T) *redisClient {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed: the comparison with it is skipped")
-	}
-	dir := t.TempDir()
-	socket := filepath.Join(dir, "redis.sock")
-	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	ready := bufio.NewScanner(out)
-	for ready.Scan() && !strings.Contains(ready.Text(), "ready to accept connections") {
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the process
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return &redisClient{t, conn, bufio.NewReader(conn)}
+	return &redisClient{t, peer.ForTest(t, peer.Options{Kind: peer.Redis}).DialForTest(t)}
 }
 
 func (c *redisClient) do(args ...string) string {
 	c.t.Helper()
-	buf := appendHeader(nil, '*', len(args))
-	for _, a := range args {
-		buf = appendBulk(buf, a)
-	}
-	_ = c.conn.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := c.conn.Write(buf); err != nil {
-		c.t.Fatalf("redis-server, %q: %v", args, err)
-	}
-	var reply strings.Builder
-	c.read(&reply, args)
-	return reply.String()
-}
-
-func (c *redisClient) read(reply *strings.Builder, args []string) {
-	line, err := c.in.ReadString('\n')
+	reply, err := c.conn.Do(args...)
 	if err != nil {
 		c.t.Fatalf("redis-server, %q: %v", args, err)
 	}
-	reply.WriteString(line)
-	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
-	switch line[0] {
-	case '$', '=':
-		if n >= 0 {
-			if _, err := io.CopyN(reply, c.in, int64(n)+2); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-	case '%':
-		n *= 2
-		fallthrough
-	case '*', '~':
-		for range n {
-			c.read(reply, args)
-		}
-	}
+	return string(reply)
 }
 
 // snippets reads the scripts of a file, which lines of two equals signs separate.

@@ -1,18 +1,12 @@
 package lua
 
 import (
-	"bufio"
 	"encoding/binary"
-	"fmt"
-	"io"
 	"math"
-	"net"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"codeq/internal/peer"
 )
 
 // The compiler must make what redis-server's makes. Scripts there can dump the code of a function.
@@ -20,61 +14,26 @@ import (
 // dumper compiles with a real server.
 type dumper struct {
 	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
+	conn *peer.Conn
 }
 
 func newDumper(t *testing.T) *dumper {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed: the comparison with it is skipped")
-	}
-	dir := t.TempDir()
-	socket := filepath.Join(dir, "redis.sock")
-	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	ready := bufio.NewScanner(out)
-	for ready.Scan() && !strings.Contains(ready.Text(), "ready to accept connections") {
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the process
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return &dumper{t, conn, bufio.NewReader(conn)}
+	return &dumper{t, peer.ForTest(t, peer.Options{Kind: peer.Redis}).DialForTest(t)}
 }
 
 // eval runs a script with one argument and answers its reply, an error or a string.
 func (d *dumper) eval(script, arg string) (reply string, ok bool) {
 	d.t.Helper()
-	_ = d.conn.SetDeadline(time.Now().Add(time.Minute))
-	fmt.Fprintf(d.conn, "*4\r\n$4\r\nEVAL\r\n$%d\r\n%s\r\n$1\r\n0\r\n$%d\r\n%s\r\n", len(script), script, len(arg), arg)
-	line, err := d.in.ReadString('\n')
+	raw, err := d.conn.Do("EVAL", script, "0", arg)
 	if err != nil {
 		d.t.Fatalf("redis-server: %v", err)
 	}
-	line = strings.TrimSpace(line)
-	if line[0] != '$' {
-		return line[1:], false
+	parsed, err := peer.Parse(raw)
+	if err != nil {
+		d.t.Fatalf("redis-server: %v", err)
 	}
-	n, _ := strconv.Atoi(line[1:])
-	text := make([]byte, n+2)
-	if _, err := io.ReadFull(d.in, text); err != nil {
-		d.t.Fatal(err)
-	}
-	return string(text[:n]), true
+	return parsed.Str, parsed.Kind == '$'
 }
 
 // compile answers what the server makes of source text: a function, or the text of an error.

@@ -48,9 +48,6 @@ func NewRuntime(poll func(l *Thread)) *Runtime {
 // Main is the thread that is no coroutine.
 func (rt *Runtime) Main() *Thread { return rt.main }
 
-// Current is the thread that runs.
-func (rt *Runtime) Current() *Thread { return rt.current }
-
 // Reset forgets what a run has left on the main thread: nothing, or what an error has interrupted.
 func (rt *Runtime) Reset() {
 	l := rt.main
