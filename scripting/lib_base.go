@@ -91,12 +91,7 @@ func errorHandler(L *lua.Thread) int {
 
 func getMetatable(L *lua.Thread) int {
 	v := checkAny(L, 1)
-	var meta *lua.Table
-	if t := v.Table(); t != nil {
-		meta = t.Metatable()
-	} else if v.Kind() == lua.KindString {
-		meta = L.Runtime().TextMeta
-	}
+	meta := L.Metatable(v)
 	switch {
 	case meta == nil:
 		L.Push(lua.Nil)

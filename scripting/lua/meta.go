@@ -50,8 +50,8 @@ func (t *Table) method(ev event) Value {
 	return Nil
 }
 
-// metatable is the metatable of a value, nil if it has none.
-func (l *Thread) metatable(v Value) *Table {
+// Metatable is the metatable of a value, nil if it has none.
+func (l *Thread) Metatable(v Value) *Table {
 	if t := v.Table(); t != nil {
 		return t.meta
 	}
@@ -61,11 +61,11 @@ func (l *Thread) metatable(v Value) *Table {
 	return nil
 }
 
-func (l *Thread) method(v Value, ev event) Value { return l.metatable(v).method(ev) }
+func (l *Thread) method(v Value, ev event) Value { return l.Metatable(v).method(ev) }
 
 // Metafield is a field of the value's metatable, nil if there is none.
 func (l *Thread) Metafield(v Value, name string) Value {
-	meta := l.metatable(v)
+	meta := l.Metatable(v)
 	if meta == nil {
 		return Nil
 	}
