@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -275,15 +276,24 @@ const (
 	fileCacheSize   = 1024
 )
 
+// Long values stand apart from their keys, in files that compactions leave alone as a rule; see ADR 0024.
+const (
+	apartBytes   = 128 // the shortest value that does
+	apartDepth   = 10  // files that the values of one table, where it is densest, may lie in
+	apartGarbage = 0.5 // the part of all values that may be of no more use until files are written anew
+	apartAge     = 30 * time.Second
+)
+
 // pebbleOptions departs from Pebble's defaults where they were measured to hurt: larger memtables, a later
-// start of L0 compactions and none for tombstones' sake alone, bloom filters. There is no WAL: the store's own log stands in for it (ADR 0002).
+// start of L0 compactions and none for tombstones' sake alone, bloom filters, long values apart. There is no WAL: the store's own
+// log stands in for it (ADR 0002).
 func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	guard := &flushGuard{store: st, shard: s.name}
 	o := &pebble.Options{
 		FS:                          &dataFS{FS: st.fs, beforeTable: guard.pause, beforeSync: st.syncLog},
 		Cache:                       st.cache,
 		FileCache:                   st.fileCache,
-		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		FormatMajorVersion:          pebble.FormatValueSeparation,
 		DisableWAL:                  true,
 		MemTableSize:                uint64(st.opts.MemtableBytes),
 		MemTableStopWritesThreshold: 4,
@@ -299,7 +309,11 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	}
 	o.Experimental.CompactionScheduler = newCompactions(st.clock)
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
-	o.Experimental.TombstoneDenseCompactionThreshold = -1 // never: see ADR 0022
+	o.Experimental.TombstoneDenseCompactionThreshold = -1 // never: see ADR 0023
+	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
+		return pebble.ValueSeparationPolicy{Enabled: true, MinimumSize: apartBytes, MaxBlobReferenceDepth: apartDepth,
+			RewriteMinimumAge: apartAge, TargetGarbageRatio: apartGarbage}
+	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}

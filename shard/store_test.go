@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"hash/fnv"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
@@ -140,4 +142,65 @@ func TestDeletedRowsWait(t *testing.T) {
 	if n := s.db.Metrics().Compact.TombstoneDensityCount; n != 0 {
 		t.Errorf("%d compactions were for tombstones' sake", n)
 	}
+}
+
+// TestLongValuesStandApart flushes values of both kinds, finds the long ones in files of their own, and reads all of them when
+// compactions have moved the keys and when the store has been opened again.
+func TestLongValuesStandApart(t *testing.T) {
+	const fields, rounds = 50, 3
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	st := openTest(t, opts)
+	value := func(length, round, field int) []byte {
+		return bytes.Repeat([]byte{byte('a' + (round+field)%26)}, length)
+	}
+	write := func(key string, length, round int) pebble.Metrics {
+		t.Helper()
+		s, tx := st.shards[0], st.NewTx()
+		tx.Begin(st.All())
+		h, err := tx.DB(0).Hash([]byte(key))
+		for field := 0; field < fields && err == nil; field++ {
+			_, err = h.Set(strconv.AppendInt(nil, int64(field), 10), value(length, round, field))
+		}
+		if err := errors.Join(err, tx.Commit(), s.unstage(), s.db.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		tx.End()
+		return *s.db.Metrics()
+	}
+	if m := write("short", apartBytes/2, 0); m.BlobFiles.LiveCount > 0 {
+		t.Fatalf("short values are in %d files of their own", m.BlobFiles.LiveCount)
+	}
+	for round := range rounds {
+		if m := write("long", apartBytes, round); m.BlobFiles.LiveCount == 0 || m.BlobFiles.ReferencedValueSize < fields*apartBytes {
+			t.Fatalf("%d bytes of long values are in %d files of their own", m.BlobFiles.ReferencedValueSize, m.BlobFiles.LiveCount)
+		}
+	}
+	check := func() {
+		t.Helper()
+		tx := st.NewTx()
+		tx.Begin(st.All())
+		defer tx.End()
+		for key, want := range map[string]func(field int) []byte{
+			"short": func(field int) []byte { return value(apartBytes/2, 0, field) },
+			"long":  func(field int) []byte { return value(apartBytes, rounds-1, field) },
+		} {
+			h, err := tx.DB(0).Hash([]byte(key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for field := range fields {
+				got, found, err := h.Get(strconv.AppendInt(nil, int64(field), 10))
+				if err != nil || !found || !bytes.Equal(got, want(field)) {
+					t.Fatalf("field %d of %s is %q, %v, %v", field, key, got, found, err)
+				}
+			}
+		}
+	}
+	if err := st.shards[0].db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil {
+		t.Fatal(err)
+	}
+	closeTest(t, st)
+	st = openTest(t, opts)
+	check()
+	closeTest(t, st)
 }
