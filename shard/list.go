@@ -312,12 +312,11 @@ func (s *Shard) everyIndex(o *object, from, to int64, end End, fn func(listItem)
 	if err != nil {
 		return err
 	}
-	index, last, step, next := from, to-1, int64(1), it.Next
-	ok := it.First()
+	index, last, step, first, next := from, to-1, int64(1), it.First, it.Next
 	if end == Tail {
-		index, last, step, next = to-1, from, -1, it.Prev
-		ok = it.Last()
+		index, last, step, first, next = to-1, from, -1, it.Last, it.Prev
 	}
+	ok := first()
 	for goOn := true; goOn; index += step {
 		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, index)
 		val, deleted, staged := s.staged.get(s.keyBuf)
