@@ -11,23 +11,12 @@ const space = " \t\n\v\f\r"
 // Number reads a number as the reference implementation's strtod does: decimal with an optional exponent, hexadecimal
 // with an optional fraction and binary exponent, inf and nan, with white space around it.
 func Number(text string) (float64, bool) {
+	if value, ok := shortNumber(text); ok {
+		return value, true
+	}
 	text = strings.Trim(text, space)
 	if text == "" {
 		return 0, false
-	}
-	// Short runs of digits are the usual case and need no library.
-	if len(text) <= 15 {
-		value, digits := 0, true
-		for i := 0; i < len(text); i++ {
-			if text[i] < '0' || text[i] > '9' {
-				digits = false
-				break
-			}
-			value = value*10 + int(text[i]-'0')
-		}
-		if digits {
-			return float64(value), true
-		}
 	}
 	body, negative := text, false
 	if body[0] == '+' || body[0] == '-' {
@@ -39,6 +28,21 @@ func Number(text string) (float64, bool) {
 		value = -value
 	}
 	return value, ok
+}
+
+// shortNumber reads a few digits with nothing around them, which is the usual case.
+func shortNumber(text string) (float64, bool) {
+	if text == "" || len(text) > 15 {
+		return 0, false
+	}
+	value := 0
+	for i := 0; i < len(text); i++ {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, false
+		}
+		value = value*10 + int(text[i]-'0')
+	}
+	return float64(value), true
 }
 
 func unsigned(body string) (float64, bool) {
