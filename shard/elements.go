@@ -55,18 +55,19 @@ func (e *elements[V]) has(name []byte) bool {
 func (e *elements[V]) live() int { return len(e.rows) - e.dead }
 
 // put adds or replaces an entry; size and oldSize are the resident sizes of its new and old value.
-func (e *elements[V]) put(name []byte, val V, size, oldSize int) {
-	old, ok := e.rows[string(name)]
+func (e *elements[V]) put(name string, val V, size, oldSize int) {
+	wasDead := e.dead > 0 && e.rows[name].dead
+	before := len(e.rows)
+	e.rows[name] = element[V]{val: val}
 	switch {
-	case !ok:
+	case len(e.rows) > before:
 		e.bytes += len(name) + elementOverhead + size
-	case old.dead:
+	case wasDead:
 		e.dead--
 		e.bytes += size
 	default:
 		e.bytes += size - oldSize
 	}
-	e.rows[string(name)] = element[V]{val: val}
 }
 
 // kill marks the entry of an element that was there as deleted by the transaction; size is the resident size of the value that goes.

@@ -19,8 +19,9 @@ type setBody struct {
 func newSetBody() *setBody { return &setBody{elements: newElements[int]()} }
 
 func (b *setBody) add(member []byte) {
-	b.put(member, len(b.order), 0, 0)
-	b.order = append(b.order, string(member))
+	name := string(member)
+	b.put(name, len(b.order), 0, 0)
+	b.order = append(b.order, name)
 }
 
 func (b *setBody) remove(member []byte) {
