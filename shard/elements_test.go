@@ -1,0 +1,42 @@
+package shard
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestElementsCount holds what elements count as they change against their rows.
+func TestElementsCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := newElements[int]()
+		size := func(val int) int { return val }
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			name := rapid.SampledFrom([]string{"a", "bb", "ccc", "dddd"}).Draw(t, "name")
+			old := e.rows[name].val
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0, 1:
+				val := rapid.IntRange(0, 9).Draw(t, "size")
+				e.put(name, val, val, old)
+			case 2:
+				e.kill([]byte(name), old)
+			case 3:
+				e.absent([]byte(name))
+			case 4:
+				e.settle()
+			case 5:
+				e.drop(name, size)
+			}
+			dead, bytes := 0, 0
+			for name, el := range e.rows {
+				bytes += len(name) + elementOverhead + size(el.val)
+				if el.dead {
+					dead++
+				}
+			}
+			if e.dead != dead || e.bytes != bytes || e.live() != len(e.rows)-dead {
+				t.Fatalf("counts %d dead of %d bytes, but has %d of %d: %v", e.dead, e.bytes, dead, bytes, e.rows)
+			}
+		}
+	})
+}
