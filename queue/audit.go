@@ -121,8 +121,7 @@ func (t *Tx) auditOne(key, id []byte, state *auditState) error {
 			return err
 		}
 		t.task.become(t.task.status, atNowhere)
-		_, err := t.save()
-		return err
+		return t.save()
 	}
 	_, err = t.giveBack(-1, []byte(reasonLease))
 	return t.tolerate(err)

@@ -194,15 +194,12 @@ func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set
 	if err := t.db.Set(t.lease(id), c.Worker, until); err != nil {
 		return false, err
 	}
-	text, err := t.save()
+	err = t.save()
 	if err == nil && !kept {
 		err = t.keep(id, policy, false)
 	}
 	if err == nil {
-		err = t.view.read(text, true)
-	}
-	if err == nil {
-		fn(&t.view)
+		fn(&t.saved)
 	}
 	return true, err
 }

@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -15,8 +18,9 @@ import (
 //  1. scan walks over the whole text once. It accepts what RFC 8259 and so encoding/json do, since a text may come
 //     from any client, and keeps for each member where its name begins, where its value stands, and which field it is.
 //  2. A patch names new values for fields, and fields to leave out.
-//  3. appendPatched copies the text with the patch's fields in place of the old ones. A field that was not there comes before
-//     the first one that follows it in codeQ's order; whatever it doesn't know stays where it is, byte for byte.
+//  3. patchInto copies the text with the patch's fields in place of the old ones. A field that was not there comes before
+//     the first one that follows it in codeQ's order; whatever it doesn't know stays where it is, byte for byte. Where members
+//     stand in the new text is known as they are copied, so what has been patched need not be scanned.
 //
 // As in encoding/json the last of several members with one name counts, and when it is patched the others go.
 
@@ -182,6 +186,11 @@ func (d *document) addMember(m member, escaped bool) {
 		name = appendUnquoted(nil, name)
 	}
 	m.field = fieldNamed(name)
+	d.appendMember(m)
+}
+
+// appendMember notes a member behind the others.
+func (d *document) appendMember(m member) {
 	d.members = append(d.members, m)
 	if m.field != fieldUnknown {
 		d.at[m.field] = int32(len(d.members))
@@ -243,10 +252,11 @@ func (p *patch) remove(f field) {
 	p.set &^= 1 << f
 }
 
-// appendPatched appends the document's text as the patch makes it. The document has been scanned without an error.
-func (d *document) appendPatched(dst []byte, p *patch) []byte {
-	dst = append(dst, d.text[:d.body]...)
-	first := len(dst)
+// patchInto makes to, another document, what the patch makes of this one, which has been scanned without an error. The memory of its
+// text is used again.
+func (d *document) patchInto(to *document, p *patch) {
+	to.text, to.members, to.at = append(to.text[:0], d.text[:d.body]...), to.members[:0], [fieldCount]int32{}
+	to.body = d.body
 	missing := p.set
 	for f := range d.at {
 		if d.at[f] != 0 {
@@ -257,48 +267,62 @@ func (d *document) appendPatched(dst []byte, p *patch) []byte {
 		m := &d.members[i]
 		f := m.field
 		if f == fieldUnknown {
-			dst = append(separate(dst, first), d.text[m.start:m.end]...)
+			to.copyMember(d, m)
 			continue
 		}
 		bit := uint32(1) << f
 		if before := missing & (bit - 1); before != 0 {
-			dst = p.appendFields(dst, first, before)
+			to.appendFields(p, before)
 			missing &^= before
 		}
 		switch {
 		case p.drop&bit != 0, p.set&bit != 0 && int(d.at[f]) != i+1:
 		case p.set&bit != 0:
-			dst = append(separate(dst, first), d.text[m.start:m.value]...)
-			dst = append(dst, p.values[f]...)
+			to.copyWith(d, m, p.values[f])
 		default:
-			dst = append(separate(dst, first), d.text[m.start:m.end]...)
+			to.copyMember(d, m)
 		}
 	}
-	dst = p.appendFields(dst, first, missing)
-	return append(dst, d.text[d.closing:]...)
+	to.appendFields(p, missing)
+	to.closing = len(to.text)
+	to.text = append(to.text, d.text[d.closing:]...)
 }
 
-// separate appends a comma unless nothing stands in the object yet, which began at first.
-func separate(dst []byte, first int) []byte {
-	if len(dst) > first {
-		return append(dst, ',')
+// copyMember appends a member of another document.
+func (d *document) copyMember(from *document, m *member) {
+	d.separate()
+	by := len(d.text) - m.start
+	d.text = append(d.text, from.text[m.start:m.end]...)
+	d.appendMember(member{m.start + by, m.nameEnd + by, m.value + by, m.end + by, m.field})
+}
+
+// copyWith is copyMember with another value.
+func (d *document) copyWith(from *document, m *member, value []byte) {
+	d.separate()
+	by := len(d.text) - m.start
+	d.text = append(append(d.text, from.text[m.start:m.value]...), value...)
+	d.appendMember(member{m.start + by, m.nameEnd + by, m.value + by, len(d.text), m.field})
+}
+
+// separate appends a comma unless nothing stands in the object yet.
+func (d *document) separate() {
+	if len(d.members) > 0 {
+		d.text = append(d.text, ',')
 	}
-	return dst
 }
 
 // appendFields appends new members for the fields.
-func (p *patch) appendFields(dst []byte, first int, fields uint32) []byte {
-	for f := field(0); fields != 0; f++ {
-		bit := uint32(1) << f
-		if fields&bit == 0 {
-			continue
-		}
-		fields &^= bit
-		dst = append(separate(dst, first), '"')
-		dst = append(append(dst, f.String()...), '"', ':')
-		dst = append(dst, p.values[f]...)
+func (d *document) appendFields(p *patch, fields uint32) {
+	for ; fields != 0; fields &= fields - 1 {
+		f := field(bits.TrailingZeros32(fields))
+		d.separate()
+		start := len(d.text)
+		d.text = appendName(d.text, f)
+		m := member{start: start, nameEnd: len(d.text) - 1, value: len(d.text), field: f}
+		d.text = append(d.text, p.values[f]...)
+		m.end = len(d.text)
+		d.appendMember(m)
 	}
-	return dst
 }
 
 // scanner walks over a JSON text. Its methods tell whether the text was right so far; pos is where it was not.
@@ -418,6 +442,7 @@ func (s *scanner) str() (escaped, ok bool) {
 		return false, false
 	}
 	text, i := s.text, s.pos+1
+	i += plainLen(text[i:]) // up to the first escape; where there is one, as in JSON in JSON, runs between them are short
 	for i < len(text) {
 		c := text[i]
 		switch {
@@ -441,6 +466,22 @@ func (s *scanner) str() (escaped, ok bool) {
 	}
 	s.pos = i
 	return escaped, false
+}
+
+// plainLen is how many of the first bytes stand for themselves in a string, found eight at a time: it may be up to seven less.
+func plainLen(text []byte) (n int) {
+	const ones = 0x0101010101010101
+	for ; len(text)-n >= 8; n += 8 {
+		word := binary.LittleEndian.Uint64(text[n:])
+		quote, escape := word^'"'*ones, word^'\\'*ones
+		// A byte that is less than the one which is subtracted from it has its highest bit set then: 1 finds zeros, ' ' finds controls.
+		// A borrow may make a bit of a byte behind one that was found, so only the first counts.
+		found := ((quote-ones)&^quote | (escape-ones)&^escape | (word-' '*ones)&^word) & (0x80 * ones)
+		if found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	return n
 }
 
 // escapeLen is the length of the escape that text begins with, 0 if it is none.
@@ -520,10 +561,8 @@ func (s *scanner) digits() bool {
 // unquoted is the value of a string, quotes included, that was scanned. Without escapes it is a part of raw.
 func unquoted(raw []byte) []byte {
 	body := raw[1 : len(raw)-1]
-	for _, c := range body {
-		if c == '\\' {
-			return appendUnquoted(make([]byte, 0, len(body)), body)
-		}
+	if bytes.IndexByte(body, '\\') >= 0 {
+		return appendUnquoted(make([]byte, 0, len(body)), body)
 	}
 	return body
 }

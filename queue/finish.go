@@ -48,7 +48,7 @@ func (t *Tx) Heartbeat(worker, id []byte, leaseMs int64) (untilMs int64, err err
 
 // change saves the task as it is patched, and keeps it for the retention of its queue; exactly for that if it has ended.
 func (t *Tx) change(policy *Policy, ended bool) error {
-	if _, err := t.save(); err != nil {
+	if err := t.save(); err != nil {
 		return err
 	}
 	if err := t.keep(t.task.id, policy, ended); err != nil || !ended {

@@ -186,6 +186,7 @@ type Tx struct {
 	slots []shard.SlotRange // of the claim in progress, for each of its queues
 	task  task
 	view  View
+	saved View // the task that was saved last; the memory of its text is its own
 	id    []byte
 	key   []byte
 	json  []byte
@@ -193,7 +194,7 @@ type Tx struct {
 }
 
 // NewTx returns a Tx that is to be put on a transaction with On.
-func (q *Queues) NewTx() *Tx { return &Tx{queues: q} }
+func (q *Queues) NewTx() *Tx { return &Tx{queues: q, saved: View{task: true}} }
 
 // On puts the Tx on a database of a transaction.
 func (t *Tx) On(db shard.DB) (err error) {

@@ -183,12 +183,12 @@ func appendTime(dst []byte, ms int64, layout string) []byte {
 	return append(time.UnixMilli(ms).UTC().AppendFormat(append(dst, '"'), layout), '"')
 }
 
-// save writes the task as it is patched. It returns the JSON, which is valid until the next task is saved.
-func (t *Tx) save() ([]byte, error) {
+// save writes the task as it is patched. What it has become is t.saved.
+func (t *Tx) save() error {
 	t.task.put(fieldUpdatedAt, t.now())
-	t.json = t.task.appendPatched(t.json[:0], &t.task.patch)
-	_, err := t.tasks.Set(t.task.id, t.json)
-	return t.json, err
+	t.task.patchInto(&t.saved.doc, &t.task.patch)
+	_, err := t.tasks.Set(t.task.id, t.saved.doc.text)
+	return err
 }
 
 // retentionSlack is by how many seconds the end of the retention of a task that has not ended may lag behind. Setting it at

@@ -226,8 +226,7 @@ func (t *Tx) moveOne(id []byte) error {
 		return err
 	}
 	t.task.become(statusPending, atPending)
-	_, err = t.save()
-	return err
+	return t.save()
 }
 
 // retire removes tasks whose retention is over by untilMs. One that has not ended is kept for another retention, since waiting
