@@ -16,7 +16,6 @@ type claimCall struct {
 	tenant  []byte
 	block   bool
 	timeout time.Duration
-	reply   gathered
 
 	// Of a call that waits: the queues of the claim, and the shards of each.
 	queues []queue.Name
@@ -149,17 +148,22 @@ func (call *claimCall) claimWith(claim func(*queue.Tx, *queue.Claim, func(*queue
 	if err != nil {
 		return false, err
 	}
-	call.reply.n = 0
-	call.reply.elements.Reset()
-	call.reply.elements.SetProto(out.Proto())
+	reply, _ := ss.server.claimed.Get().(*gathered)
+	if reply == nil {
+		reply = new(gathered)
+	}
+	defer ss.server.claimed.Put(reply)
+	reply.n = 0
+	reply.elements.Reset()
+	reply.elements.SetProto(out.Proto())
 	n, err := claim(tasks, &call.Claim, func(v *queue.View) {
-		call.reply.n++
-		writeView(&call.reply.elements, v)
+		reply.n++
+		writeView(&reply.elements, v)
 	})
 	if n == 0 || err != nil {
 		return false, err
 	}
-	call.reply.reply(out)
+	reply.reply(out)
 	return true, nil
 }
 

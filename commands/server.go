@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,7 @@ type Server struct {
 	librariesPos atomic.Uint64
 	totals       totals
 	blocked      atomic.Int64 // sessions whose command waits
+	claimed      sync.Pool    // of *gathered: memory for replies to claims
 	errors       errorCounts
 	spaces       atomic.Uint32 // by what keyspace events are published
 	saves        saves

@@ -71,11 +71,14 @@ type Queues struct {
 	tracked  trackings
 	idle     sync.Pool // of *Tx, for the tracker
 	audits   audits
+
+	tasks, results, ttl []byte // the keys of their names
 }
 
 // New returns the queues.
 func New(o Options) *Queues {
-	q := &Queues{router: o.Router, policies: o.Policies, random: o.Random, logger: o.Logger, tracked: newTrackings()}
+	q := &Queues{router: o.Router, policies: o.Policies, random: o.Random, logger: o.Logger, tracked: newTrackings(),
+		tasks: []byte(tasksKey), results: []byte(resultsKey), ttl: []byte(ttlKey)}
 	if q.random == nil {
 		q.random = runtimeRandom{}
 	}
@@ -199,13 +202,13 @@ func (q *Queues) NewTx() *Tx { return &Tx{queues: q, saved: View{task: true}} }
 // On puts the Tx on a database of a transaction.
 func (t *Tx) On(db shard.DB) (err error) {
 	t.db = db
-	if t.tasks, err = db.Hash([]byte(tasksKey)); err != nil {
+	if t.tasks, err = db.Hash(t.queues.tasks); err != nil {
 		return err
 	}
-	if t.results, err = db.Hash([]byte(resultsKey)); err != nil {
+	if t.results, err = db.Hash(t.queues.results); err != nil {
 		return err
 	}
-	t.ttl, err = db.ZSet([]byte(ttlKey))
+	t.ttl, err = db.ZSet(t.queues.ttl)
 	return err
 }
 

@@ -16,10 +16,11 @@ type elements[V any] struct {
 type element[V any] struct {
 	val  V
 	dead bool
+	name string // as it is in the map: who replaces the entry or forgets it later needs no copy
 }
 
 // elementOverhead is what a cached element costs in memory, about, besides its name and value.
-const elementOverhead = 80
+const elementOverhead = 96
 
 func newElements[V any]() elements[V] { return elements[V]{rows: make(map[string]element[V])} }
 
@@ -54,37 +55,46 @@ func (e *elements[V]) has(name []byte) bool {
 // live counts the entries that exist.
 func (e *elements[V]) live() int { return len(e.rows) - e.dead }
 
-// put adds or replaces an entry; size and oldSize are the resident sizes of its new and old value.
-func (e *elements[V]) put(name string, val V, size, oldSize int) {
-	wasDead := e.dead > 0 && e.rows[name].dead
-	before := len(e.rows)
-	e.rows[name] = element[V]{val: val}
+// putNew adds the entry of an element that has none, and keeps its name.
+func (e *elements[V]) putNew(name string, val V, size int) {
+	e.rows[name] = element[V]{val: val, name: name}
+	e.bytes += len(name) + elementOverhead + size
+}
+
+// put adds or replaces an entry; size and oldSize are the resident sizes of its new and old value. It returns the name as it is kept.
+func (e *elements[V]) put(name []byte, val V, size, oldSize int) string {
+	old, ok := e.rows[string(name)]
 	switch {
-	case len(e.rows) > before:
-		e.bytes += len(name) + elementOverhead + size
-	case wasDead:
+	case !ok:
+		own := string(name)
+		e.putNew(own, val, size)
+		return own
+	case old.dead:
 		e.dead--
 		e.bytes += size
 	default:
 		e.bytes += size - oldSize
 	}
+	e.rows[old.name] = element[V]{val: val, name: old.name}
+	return old.name
 }
 
 // kill marks the entry of an element that was there as deleted by the transaction; size is the resident size of the value that goes.
 func (e *elements[V]) kill(name []byte, size int) {
-	if old, ok := e.rows[string(name)]; ok {
+	old, ok := e.rows[string(name)]
+	if ok {
 		e.bytes -= size
 		if old.dead {
 			return
 		}
 	} else {
+		old.name = string(name)
 		e.bytes += len(name) + elementOverhead
 	}
 	e.removed(name)
-	var none V
-	e.rows[string(name)] = element[V]{val: none, dead: true}
+	e.rows[old.name] = element[V]{dead: true, name: old.name}
 	e.dead++
-	e.killed = append(e.killed, string(name))
+	e.killed = append(e.killed, old.name)
 }
 
 // settle forgets what the transaction has deleted after its commit.
@@ -102,11 +112,14 @@ func (e *elements[V]) settle() {
 // uncache forgets the entry; size is the resident size of a value. If the transaction has changed the collection, that waits for the
 // commit: until then the entry may be what the transaction has made it.
 func (e *elements[V]) uncache(o *object, name []byte, size func(V) int) {
-	if o.dirty {
-		e.idle = append(e.idle, string(name))
-		return
+	el, ok := e.rows[string(name)]
+	switch {
+	case !ok:
+	case o.dirty:
+		e.idle = append(e.idle, el.name)
+	default:
+		e.drop(el.name, size)
 	}
-	e.drop(string(name), size)
 }
 
 // settleIdle forgets after a commit what was to wait for it.
@@ -148,7 +161,8 @@ func (e *elements[V]) absent(name []byte) {
 	if e.has(name) {
 		return
 	}
-	e.rows[string(name)] = element[V]{dead: true}
+	own := string(name)
+	e.rows[own] = element[V]{dead: true, name: own}
 	e.dead++
 	e.bytes += len(name) + elementOverhead
 }

@@ -17,7 +17,11 @@ func TestElementsCount(t *testing.T) {
 			switch rapid.IntRange(0, 5).Draw(t, "step") {
 			case 0, 1:
 				val := rapid.IntRange(0, 9).Draw(t, "size")
-				e.put(name, val, val, old)
+				if _, there := e.rows[name]; !there && rapid.Bool().Draw(t, "insert") {
+					e.putNew(name, val, val)
+				} else if kept := e.put([]byte(name), val, val, old); kept != name {
+					t.Fatalf("%q is kept as %q", name, kept)
+				}
 			case 2:
 				e.kill([]byte(name), old)
 			case 3:
@@ -30,6 +34,9 @@ func TestElementsCount(t *testing.T) {
 			dead, bytes := 0, 0
 			for name, el := range e.rows {
 				bytes += len(name) + elementOverhead + size(el.val)
+				if el.name != name {
+					t.Fatalf("the entry of %q is named %q", name, el.name)
+				}
 				if el.dead {
 					dead++
 				}

@@ -37,7 +37,7 @@ func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) 
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	val, ok, err = s.get(s.keyBuf)
 	if ok {
-		o.hash.put(string(field), val, len(val), 0)
+		o.hash.put(field, val, len(val), 0)
 		s.cache.charge(o)
 	}
 	return val, ok, err
@@ -87,7 +87,7 @@ func (s *Shard) setField(o *object, field, val []byte, oldLen int, there bool) {
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	s.put(s.keyBuf, val, !there)
-	o.hash.put(string(field), append(make([]byte, 0, len(val)), val...), len(val), oldLen)
+	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), oldLen)
 }
 
 // NoteAbsent tells that the hash has no such field, which the caller knows for sure. So setting it needs no look into the store.
@@ -149,7 +149,7 @@ func (h Hash) Each(fn func(field, val []byte) bool) error {
 		return s.eachElement(o, 0, func(field, val []byte) bool {
 			if o.count <= cacheWholeLimit {
 				if _, cached := o.hash.rows[string(field)]; !cached {
-					o.hash.put(string(field), append([]byte(nil), val...), len(val), 0)
+					o.hash.put(field, append([]byte(nil), val...), len(val), 0)
 				}
 			}
 			return fn(field, val)

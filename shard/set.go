@@ -18,9 +18,15 @@ type setBody struct {
 
 func newSetBody() *setBody { return &setBody{elements: newElements[int]()} }
 
+// add adds a member that is not there.
 func (b *setBody) add(member []byte) {
-	name := string(member)
-	b.put(name, len(b.order), 0, 0)
+	var name string
+	if b.dead == 0 {
+		name = string(member)
+		b.putNew(name, len(b.order), 0)
+	} else { // one of these may be the member's
+		name = b.put(member, len(b.order), 0, 0)
+	}
 	b.order = append(b.order, name)
 }
 
@@ -37,7 +43,7 @@ func (b *setBody) unorder(place int) {
 	if place != last {
 		moved := b.order[last]
 		b.order[place] = moved
-		b.rows[moved] = element[int]{val: place}
+		b.rows[moved] = element[int]{val: place, name: moved}
 	}
 	b.order[last] = ""
 	b.order = b.order[:last]
@@ -47,7 +53,7 @@ func (b *setBody) shrink(o *object) {
 	b.thin(o, func(int) int { return 0 })
 	b.order = make([]string, 0, len(b.rows))
 	for name := range b.rows {
-		b.rows[name] = element[int]{val: len(b.order)}
+		b.rows[name] = element[int]{val: len(b.order), name: name}
 		b.order = append(b.order, name)
 	}
 }

@@ -105,7 +105,7 @@ func (s *Shard) learnScore(o *object, member, raw []byte) (score float64, ok boo
 	if len(o.zset.gone) > 0 && o.zset.isGone(scored{score, string(member)}) {
 		return 0, false, nil
 	}
-	o.zset.put(string(member), score, scoreSize, scoreSize)
+	o.zset.put(member, score, scoreSize, scoreSize)
 	return score, true, nil
 }
 
@@ -166,8 +166,7 @@ func (s *Shard) setScore(o *object, member []byte, score float64, there bool) {
 		o.zset.created(member)
 	}
 	s.putScored(o, member, score, !there)
-	o.zset.put(string(member), score, scoreSize, scoreSize)
-	e := scored{score, string(member)}
+	e := scored{score, o.zset.put(member, score, scoreSize, scoreSize)}
 	o.zset.insert(e)
 	s.cache.ranks.change(o.id, e, 1)
 }
@@ -255,7 +254,7 @@ func (z ZSet) Each(fn func(member []byte, score float64) bool) error {
 			score := scoreFromSortable(binary.BigEndian.Uint64(raw))
 			if o.count <= cacheWholeLimit {
 				if _, cached := o.zset.rows[string(member)]; !cached {
-					o.zset.put(string(member), score, scoreSize, scoreSize)
+					o.zset.put(member, score, scoreSize, scoreSize)
 				}
 			}
 			return fn(member, score)

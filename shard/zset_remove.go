@@ -153,7 +153,7 @@ func (s *Shard) keepOthers(o *object, r stretch) error {
 	order := scoreWindow{tree: newScoreTree()}
 	keep := func(e scored) bool {
 		order.load(e)
-		kept.put(e.member, e.score, scoreSize, scoreSize)
+		kept.putNew(e.member, e.score, scoreSize)
 		return true
 	}
 	err := s.ascend(o, scored{score: math.Inf(-1)}, func(e scored) bool { return e.less(r.from) && keep(e) })
