@@ -262,7 +262,8 @@ func lolwutCommand(c *Call) error {
 }
 
 // SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. There is nothing that FORCE would have to override, and nobody that NOW would
-// not wait for. The connection ends without a reply, as in Redis.
+// not wait for. While a script runs past its limit only NOSAVE is accepted, which ends the script whatever it has written: it leaves
+// nothing. The connection ends without a reply, as in Redis.
 func shutdownCommand(c *Call) error {
 	var save, noSave, now, force, abort bool
 	for a := c.args(0); a.more(); {
@@ -286,6 +287,10 @@ func shutdownCommand(c *Call) error {
 		return resp.ErrSyntax
 	case abort:
 		return resp.ErrNoShutdown
+	case !noSave && c.server.scripts.Busy():
+		return scriptError(c.server.scripts.BusyError())
+	case noSave:
+		c.server.scripts.StopLate()
 	}
 	c.server.logger.Info("shutdown requested", "client", c.session.conn.ID, "addr", c.session.conn.Addr)
 	c.session.conn.CloseAfterReply()

@@ -107,6 +107,7 @@ type Engine struct {
 
 	late        atomic.Int32 // runs past their limit
 	lateScripts atomic.Int32 // those that are no functions
+	stopLate    atomic.Bool  // see StopLate
 }
 
 // New makes an engine.
@@ -288,6 +289,10 @@ func (e *Engine) KillScripts() error { return e.kill(false) }
 
 // KillFunctions is KillScripts for functions.
 func (e *Engine) KillFunctions() error { return e.kill(true) }
+
+// StopLate stops the runs that are past their limit, and from now on each that gets there, whatever they have written: the server ends, and
+// waits for what runs.
+func (e *Engine) StopLate() { e.stopLate.Store(true) }
 
 func (e *Engine) kill(functions bool) error {
 	e.poolMu.Lock()

@@ -207,6 +207,24 @@ func TestKillAnswers(t *testing.T) {
 	}
 }
 
+// TestServerEnds stops what runs past the limit, though it has written, and nothing else.
+func TestServerEnds(t *testing.T) {
+	clock := &tickingClock{}
+	var e *Engine
+	e = New(Options{TimeLimit: func() time.Duration { return 5 * time.Millisecond }, Now: func() time.Time {
+		if e.Busy() {
+			e.StopLate()
+		}
+		return clock.now()
+	}})
+	if got := eval(t, e, "redis.call('set', 'x', 1) while true do pcall(function() while true do end end) end"); !strings.HasPrefix(got, "-"+string(errServerEnds)+" script: ") {
+		t.Errorf("a script that has written: %q", got)
+	}
+	if got := eval(t, e, "redis.call('set', 'x', 1) return 'done'"); got != "$4\r\ndone\r\n" {
+		t.Errorf("one that is within its time: %q", got)
+	}
+}
+
 // TestParallelRuns kills all of several scripts that run at once.
 func TestParallelRuns(t *testing.T) {
 	clock := &tickingClock{}

@@ -56,8 +56,12 @@ type state struct {
 	lateCommand []string // a copy of words
 }
 
-// errKilled stops a run that SCRIPT KILL has named.
-const errKilled Error = "ERR Script killed by user with SCRIPT KILL..."
+const (
+	// errKilled stops a run that SCRIPT KILL has named.
+	errKilled Error = "ERR Script killed by user with SCRIPT KILL..."
+	// errServerEnds stops a run that is past its limit when the server ends.
+	errServerEnds Error = "ERR Script stopped by SHUTDOWN NOSAVE"
+)
 
 func newState(e *Engine) *state {
 	st := &state{e: e}
@@ -137,8 +141,11 @@ func (st *state) look() {
 	if !st.late {
 		st.becomeLate()
 	}
-	if st.killed {
+	switch {
+	case st.killed:
 		st.stopped, st.stop = true, errKilled
+	case st.e.stopLate.Load():
+		st.stopped, st.stop = true, errServerEnds
 	}
 }
 
