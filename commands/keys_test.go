@@ -1,15 +1,11 @@
 package commands
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,6 +17,7 @@ import (
 
 	"codeq/commands/spec"
 	"codeq/internal/clock"
+	"codeq/internal/peer"
 	"codeq/resp"
 	"codeq/shard"
 )
@@ -111,80 +108,24 @@ func (h *handlers) do(t *testing.T, proto int, args [][]byte) string {
 }
 
 // realRedis is a connection to a redis-server that ends with the test.
-type realRedis struct {
-	conn net.Conn
-	in   *bufio.Reader
-}
+type realRedis struct{ conn *peer.Conn }
 
 func startRedis(t *testing.T) *realRedis {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed")
-	}
-	socket := filepath.Join(t.TempDir(), "redis.sock")
-	server := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--daemonize", "no")
-	ready, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	})
-	lines := bufio.NewScanner(ready)
-	for lines.Scan() && !strings.Contains(lines.Text(), "ready to accept connections") {
-	}
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return &realRedis{conn, bufio.NewReader(conn)}
+	return &realRedis{peer.ForTest(t, peer.Options{Kind: peer.Redis}).DialForTest(t)}
 }
 
 func (r *realRedis) do(t *testing.T, args [][]byte) string {
 	t.Helper()
-	var out resp.Writer
-	out.Array(len(args))
-	for _, arg := range args {
-		out.Bulk(arg)
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = string(arg)
 	}
-	if _, err := r.conn.Write(out.Bytes()); err != nil {
-		t.Fatal(err)
-	}
-	var reply bytes.Buffer
-	r.read(t, &reply)
-	return reply.String()
-}
-
-// read copies one reply.
-func (r *realRedis) read(t *testing.T, into *bytes.Buffer) {
-	t.Helper()
-	line, err := r.in.ReadBytes('\n')
+	reply, err := r.conn.Do(words...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("redis-server, %q: %v", args, err)
 	}
-	into.Write(line)
-	n, _ := strconv.Atoi(string(bytes.TrimSpace(line[1:])))
-	switch line[0] {
-	case '$':
-		if n >= 0 {
-			if _, err := io.CopyN(into, r.in, int64(n+len("\r\n"))); err != nil {
-				t.Fatal(err)
-			}
-		}
-	case '%':
-		n *= 2
-		fallthrough
-	case '*', '~', '>':
-		for range n {
-			r.read(t, into)
-		}
-	}
+	return string(reply)
 }
 
 // splitLine cuts a line of a script into words; a word in double quotes is a Go string.

@@ -1,16 +1,16 @@
 package resp
 
 import (
-	"bufio"
 	"io"
 	"math"
 	"math/rand/v2"
 	"net"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"codeq/internal/peer"
 )
 
 // malformed is what clients should not send, and odd things that they may.
@@ -38,32 +38,7 @@ func malformed() []string {
 // startRedis runs a real redis-server and returns its socket.
 func startRedis(t *testing.T) string {
 	t.Helper()
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed: replies are not compared with the real ones")
-	}
-	socket := filepath.Join(t.TempDir(), "redis.sock")
-	cmd := exec.Command(binary, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", t.TempDir())
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait() // says that it was killed
-	})
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if strings.Contains(lines.Text(), "ready to accept connections at") {
-			return socket
-		}
-	}
-	t.Fatal("redis-server did not start")
-	return ""
+	return peer.ForTest(t, peer.Options{Kind: peer.Redis, Addr: filepath.Join(t.TempDir(), "redis.sock")}).Addr()
 }
 
 // exchange sends input and returns all that comes back until the server closes the connection. The end of the input closes

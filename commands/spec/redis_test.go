@@ -1,65 +1,27 @@
 package spec
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"codeq/internal/peer"
 )
 
-// These tests compare with a real redis-server of version 7.0, and are skipped where there is none.
-
-// redisConn speaks to a server of the test's own.
+// redisConn speaks to a redis-server of the test's own.
 type redisConn struct {
 	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
+	conn *peer.Conn
 }
 
 func startRedis(t *testing.T) *redisConn {
 	t.Helper()
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed")
-	}
-	dir, err := os.MkdirTemp("", "spec")
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(binary, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		_ = os.RemoveAll(dir)
-	})
-	log := bufio.NewScanner(stdout)
-	for log.Scan() && !strings.Contains(log.Text(), "ready to accept connections") {
-		continue
-	}
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	r := &redisConn{t, conn, bufio.NewReader(conn)}
-	if info := r.text("INFO", "server"); !strings.Contains(info, "redis_version:7.0.") {
+	r := &redisConn{t, peer.ForTest(t, peer.Options{Kind: peer.Redis}).DialForTest(t)}
+	if info := r.call("INFO", "server"); !bytes.Contains(info, []byte("redis_version:7.0.")) {
 		t.Skip("redis-server is not of version 7.0")
 	}
 	return r
@@ -68,74 +30,11 @@ func startRedis(t *testing.T) *redisConn {
 // call returns the reply's bytes.
 func (r *redisConn) call(args ...string) []byte {
 	r.t.Helper()
-	var request bytes.Buffer
-	fmt.Fprintf(&request, "*%d\r\n", len(args))
-	for _, arg := range args {
-		fmt.Fprintf(&request, "$%d\r\n%s\r\n", len(arg), arg)
-	}
-	if _, err := r.conn.Write(request.Bytes()); err != nil {
-		r.t.Fatal(err)
-	}
-	var reply bytes.Buffer
-	if _, err := parseReply(io.TeeReader(byteReader{r.in}, &reply)); err != nil {
-		r.t.Fatal(err)
-	}
-	return reply.Bytes()
-}
-
-func (r *redisConn) text(args ...string) string { return string(r.call(args...)) }
-
-// byteReader keeps a reply's reader from reading past the reply.
-type byteReader struct{ *bufio.Reader }
-
-// group is an aggregate of a reply: '*', '~' or '%', and its elements in order.
-type group struct {
-	kind  byte
-	items []any
-}
-
-// parseReply reads one reply of RESP2 or RESP3: a group, or a leaf's text with its kind in front.
-func parseReply(in io.Reader) (any, error) {
-	line, err := readLine(in)
+	reply, err := r.conn.Do(args...)
 	if err != nil {
-		return nil, err
+		r.t.Fatalf("redis-server, %q: %v", args, err)
 	}
-	n, _ := strconv.Atoi(line[1:])
-	switch kind := line[0]; kind {
-	case '*', '~', '%':
-		if kind == '%' {
-			n *= 2
-		}
-		g := group{kind, nil}
-		for range max(n, 0) {
-			item, err := parseReply(in)
-			if err != nil {
-				return nil, err
-			}
-			g.items = append(g.items, item)
-		}
-		return g, nil
-	case '$', '=':
-		if n < 0 {
-			return nil, nil
-		}
-		data := make([]byte, n+2)
-		_, err := io.ReadFull(in, data)
-		return "$" + string(data[:n]), err
-	}
-	return line, nil
-}
-
-func readLine(in io.Reader) (string, error) {
-	var line []byte
-	one := make([]byte, 1)
-	for !bytes.HasSuffix(line, []byte("\r\n")) {
-		if _, err := io.ReadFull(in, one); err != nil {
-			return "", err
-		}
-		line = append(line, one[0])
-	}
-	return string(line[:len(line)-2]), nil
+	return reply
 }
 
 // wire is a Sink that encodes as the protocol version says.
@@ -231,44 +130,40 @@ func TestDocsAsRedis(t *testing.T) {
 	}
 }
 
-func comparable(t *testing.T, reply []byte, c *Command) any {
+func comparable(t *testing.T, reply []byte, c *Command) peer.Reply {
 	t.Helper()
-	tree, err := parseReply(bytes.NewReader(reply))
+	tree, err := peer.Parse(reply)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Subcommands()) > 0 && tree.(group).kind == '*' {
-		info := tree.(group).items[0].(group)
-		tree = group{'*', info.items[:9]}
+	if len(c.Subcommands()) > 0 && tree.Kind == '*' {
+		tree.Elems = tree.Elems[0].Elems[:9]
 	}
 	return withoutProse(tree)
 }
 
-func withoutProse(node any) any {
-	g, ok := node.(group)
-	if !ok {
-		return node
-	}
-	if g.kind != '%' {
-		for i := range g.items {
-			g.items[i] = withoutProse(g.items[i])
+func withoutProse(tree peer.Reply) peer.Reply {
+	if tree.Kind != '%' {
+		for i := range tree.Elems {
+			tree.Elems[i] = withoutProse(tree.Elems[i])
 		}
-		return g
+		return tree
 	}
-	skip := []string{"$summary", "$complexity", "$history", "$notes", "$subcommands"}
-	if i := slices.Index(g.items, any("$type")); i >= 0 {
-		skip = append(skip, "$since", "$deprecated_since")
-		if slices.Contains([]any{"$oneof", "$block", "$pure-token"}, g.items[i+1]) {
-			skip = append(skip, "$name")
+	skip := []string{"summary", "complexity", "history", "notes", "subcommands"}
+	if i := slices.IndexFunc(tree.Elems, func(e peer.Reply) bool { return e.Str == "type" }); i >= 0 {
+		skip = append(skip, "since", "deprecated_since")
+		if slices.Contains([]string{"oneof", "block", "pure-token"}, tree.Elems[i+1].Str) {
+			skip = append(skip, "name")
 		}
 	}
-	var kept []any
-	for i := 0; i < len(g.items); i += 2 {
-		if key, _ := g.items[i].(string); !slices.Contains(skip, key) {
-			kept = append(kept, g.items[i], withoutProse(g.items[i+1]))
+	var kept []peer.Reply
+	for i := 0; i < len(tree.Elems); i += 2 {
+		if !slices.Contains(skip, tree.Elems[i].Str) {
+			kept = append(kept, tree.Elems[i], withoutProse(tree.Elems[i+1]))
 		}
 	}
-	return group{'%', kept}
+	tree.Elems = kept
+	return tree
 }
 
 // TestKeysAsRedis compares COMMAND GETKEYSANDFLAGS for calls that are right and calls that are not.
