@@ -25,16 +25,21 @@ type runaway struct {
 // function runs a library's function that runs away.
 func function(name, body, flags, command string) runaway {
 	return runaway{
-		name:  name,
-		first: []string{"FUNCTION", "LOAD", "REPLACE", "#!lua name=away\nredis.register_function{function_name='away', callback=function(KEYS) " + body + " end" + flags + "}"},
-		call:  []string{command, "away", "1", "left"},
+		name:   name,
+		writes: strings.Contains(body, "'set'"),
+		first:  []string{"FUNCTION", "LOAD", "REPLACE", "#!lua name=away\nredis.register_function{function_name='away', callback=function(KEYS) " + body + " end" + flags + "}"},
+		call:   []string{command, "away", "1", "left"},
 	}
 }
 
-// runaways are in turn: loops, recursion, errors that are caught, metamethods, coroutines, what functions of the libraries call back, texts that
-// are compiled, commands; what spins within one function of a library; what has written; the other ways to run a script.
+// runaways are all of them.
 func runaways() []runaway {
-	const halves = "local t = {} for i = 1, 40 do t = {t, t} end "
+	return slices.Concat(plainRunaways(), deepRunaways(), writers(), otherCalls())
+}
+
+// plainRunaways are in turn: loops, recursion, errors that are caught, metamethods, coroutines, what functions of the libraries call back, texts that
+// are compiled, commands.
+func plainRunaways() []runaway {
 	return []runaway{
 		{name: "while", body: "while true do end"},
 		{name: "repeat", body: "repeat local x = 1 until false"},
@@ -85,7 +90,13 @@ func runaways() []runaway {
 		{name: "redis.pcall", body: "while true do redis.pcall('nosuch', KEYS[1]) end"},
 		{name: "redis.sha1hex", body: "while true do redis.sha1hex(redis.error_reply('x').err) end"},
 		{name: "a reply that is large", body: "while true do redis.call('lrange', 'list', 0, -1) end"},
+	}
+}
 
+// deepRunaways spin within one function of a library.
+func deepRunaways() []runaway {
+	const halves = "local t = {} for i = 1, 40 do t = {t, t} end "
+	return []runaway{
 		{name: "find", ours: true, body: "return string.find(('a'):rep(40), ('a*'):rep(30) .. 'b')"},
 		{name: "match", ours: true, body: "return string.match(('a'):rep(40), ('a-'):rep(30) .. 'b')"},
 		{name: "gmatch", ours: true, body: "for _ in string.gmatch(('a'):rep(40), ('a*'):rep(30) .. 'b') do end"},
@@ -93,7 +104,12 @@ func runaways() []runaway {
 		{name: "cjson of tables in themselves", ours: true, body: halves + "return cjson.encode(t)"},
 		{name: "cmsgpack of tables in themselves", ours: true, body: "local t = {} for i = 1, 16 do t = {t, t, t, t, t, t, t, t} end return cmsgpack.pack(t)"},
 		{name: "a reply in itself", ours: true, body: halves + "return t"},
+	}
+}
 
+// writers have written, which SCRIPT KILL refuses to undo.
+func writers() []runaway {
+	return []runaway{
 		{name: "a write", writes: true, body: "redis.call('set', KEYS[1], 1) while true do end"},
 		{name: "a write that is caught", writes: true, body: "pcall(function() redis.call('rpush', KEYS[1], 1) error('x') end) while true do end"},
 		{name: "a write that fails", writes: true, body: "while true do pcall(redis.call, 'incr', 'list') end"},
@@ -101,19 +117,18 @@ func runaways() []runaway {
 		{name: "undeclared writes", writes: true, body: "for i = 1, 1000 do redis.call('set', 'u' .. i, i) end while true do redis.pcall('get', 'u1') end"},
 		{name: "a write to what is kept", writes: true, body: "redis.call('del', 'kept', 'list') while true do end"},
 		{name: "FLUSHALL", writes: true, body: "redis.call('flushall') while true do end"},
+	}
+}
 
+// otherCalls are no scripts of EVAL.
+func otherCalls() []runaway {
+	return []runaway{
 		{name: "EVAL_RO", body: "while true do redis.call('get', KEYS[1]) end", call: []string{"EVAL_RO", "BODY", "1", "left"}},
 		{name: "no-writes", body: "#!lua flags=no-writes\nwhile true do redis.pcall('set', KEYS[1], 1) end"},
 		function("FCALL", "while true do pcall(function() while true do end end) end", "", "FCALL"),
 		function("FCALL_RO", "while true do redis.call('get', KEYS[1]) end", ", flags={'no-writes'}", "FCALL_RO"),
-		with(function("FCALL that writes", "redis.call('set', KEYS[1], 1) while true do end", "", "FCALL")),
+		function("FCALL that writes", "redis.call('set', KEYS[1], 1) while true do end", "", "FCALL"),
 	}
-}
-
-// with is the function as one that writes.
-func with(r runaway) runaway {
-	r.writes = true
-	return r
 }
 
 // isFunction tells whether it is a function, so that FUNCTION KILL ends it.
