@@ -383,7 +383,7 @@ func refuseChunk(L *lua.Thread, why lua.Value) int {
 func (st *state) loadChunk(L *lua.Thread, body, name string) int {
 	st.reserve(L, len(body))
 	st.admit(L, parseFactor*len(body))
-	proto, err := lua.Compile(body, name)
+	proto, err := L.Compile(body, name)
 	if err != nil {
 		return refuseChunk(L, lua.String(err.Error()))
 	}

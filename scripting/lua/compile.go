@@ -28,9 +28,16 @@ var (
 
 // Compile compiles source text to a main chunk. chunkname is where it comes from, as lua_load has it: "@file", "=name", or a text. An
 // error is a *luaparse.Error, or says what is too large for a function.
-func Compile(src, chunkname string) (p *Proto, err error) {
+func Compile(src, chunkname string) (*Proto, error) { return compile(src, chunkname, 0) }
+
+// Compile compiles as functions that the thread runs do, within which fewer levels of syntax are left.
+func (l *Thread) Compile(src, chunkname string) (*Proto, error) {
+	return compile(src, chunkname, l.rt.nested)
+}
+
+func compile(src, chunkname string, levels int) (p *Proto, err error) {
 	id := ChunkID(chunkname)
-	tree, err := luaparse.Parse(src, id)
+	tree, err := luaparse.Parse(src, id, levels)
 	if err != nil {
 		return nil, err
 	}

@@ -97,10 +97,10 @@ func TestLimits(t *testing.T) {
 		{"targets in a block", func(n int) string { return "do " + repeat("a,", n-1) + "a = 1 end" }, 199,
 			"c:1: main function has more than 198 variables in assignment"},
 	} {
-		if _, err := Parse(c.src(c.most), "c"); err != nil {
+		if _, err := Parse(c.src(c.most), "c", 0); err != nil {
 			t.Errorf("%s: %d are refused: %v", c.name, c.most, err)
 		}
-		if _, err := Parse(c.src(c.most+1), "c"); err == nil || err.Error() != c.error {
+		if _, err := Parse(c.src(c.most+1), "c", 0); err == nil || err.Error() != c.error {
 			t.Errorf("%s: %d: %v, want %s", c.name, c.most+1, err, c.error)
 		}
 	}
@@ -243,7 +243,7 @@ func TestChains(t *testing.T) {
 		{"return a", " * b - 1", ""}, {"return a", "()", ""}, {"return a", ".a", ""}, {"return a", "[1]", ""}, {"return a", ":a()", ""},
 		{"return a", "'x'", ""}, {"return a", "{}", ""}, {"function a", ".a", "() end"}, {"a", ".a", " = 1"},
 	} {
-		if _, err := Parse(chain[0]+repeat(chain[1], maxHeight/2)+chain[2], "c"); err != nil {
+		if _, err := Parse(chain[0]+repeat(chain[1], maxHeight/2)+chain[2], "c", 0); err != nil {
 			t.Errorf("%s: %v", chain[1], err)
 		}
 		for _, src := range []string{
@@ -251,7 +251,7 @@ func TestChains(t *testing.T) {
 			"return a" + repeat(".a", maxHeight) + "(function() " + chain[0] + chain[1] + chain[2] + " end)",
 			"return (function() " + chain[0] + repeat(chain[1], maxHeight/2) + chain[2] + " end)" + repeat(" + a", maxHeight/2+1),
 		} {
-			if _, err := Parse(src, "c"); err == nil || !strings.Contains(err.Error(), "too many syntax levels") {
+			if _, err := Parse(src, "c", 0); err == nil || !strings.Contains(err.Error(), "too many syntax levels") {
 				t.Errorf("too much of %s: %v", chain[1], err)
 			}
 		}
@@ -259,7 +259,7 @@ func TestChains(t *testing.T) {
 	// What stands side by side does not add up.
 	for _, src := range []string{repeat("a.b() ", 2*maxHeight), "return {" + repeat("a.b + 1,", 2*maxHeight) + "}",
 		repeat("if a.b then else end ", 2*maxHeight), "if a.b then " + repeat("elseif a.b then ", 2*maxHeight) + "end"} {
-		if _, err := Parse(src, "c"); err != nil {
+		if _, err := Parse(src, "c", 0); err != nil {
 			t.Errorf("%.40s: %v", src, err)
 		}
 	}
@@ -317,7 +317,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
-		main, err := Parse(src, "c")
+		main, err := Parse(src, "c", 0)
 		if (main == nil) == (err == nil) {
 			t.Fatal(main, err)
 		}

@@ -39,10 +39,11 @@ type parser struct {
 	height int // of the highest chain in what was read of the statement or operand
 }
 
-// Parse parses a chunk, which is a function that takes any arguments. chunkname is what messages call it. An error is an *Error.
-func Parse(src, chunkname string) (main *Function, err error) {
+// Parse parses a chunk, which is a function that takes any arguments. chunkname is what messages call it, levels how many levels of syntax are
+// taken already: those of the functions in C that the reference implementation runs it within. An error is an *Error.
+func Parse(src, chunkname string, levels int) (main *Function, err error) {
 	main = &Function{Vararg: true}
-	p := &parser{lx: newLexer(src, chunkname), fn: &function{tree: main}}
+	p := &parser{lx: newLexer(src, chunkname), fn: &function{tree: main}, levels: levels}
 	defer func() {
 		if r := recover(); r != nil {
 			syntax, ok := r.(*Error)

@@ -16,7 +16,7 @@ type printer struct {
 }
 
 func show(src string, lines bool) string {
-	main, err := Parse(src, "c")
+	main, err := Parse(src, "c", 0)
 	if err != nil {
 		return err.Error()
 	}
