@@ -12,7 +12,8 @@
 // A script finds nothing that it could change for later ones: all tables of the sandbox are read-only, which the machine and the library
 // functions that write see to.
 //
-// The package starts no goroutines: a script runs on its caller's. Several may run at once, each on its own state. Locks:
+// A script runs on its caller's goroutine. Several may run at once, each on its own state. While any does, a timer has all of them look whether
+// they must stop; it ends with the last. Locks:
 // cache.mu guards the cache, Engine.poolMu the pool, the list of states and the change of the libraries, state.killMu one state's kill flag;
 // poolMu is taken before killMu, and cache.mu with neither.
 package scripting
@@ -104,6 +105,8 @@ type Engine struct {
 	poolMu sync.Mutex
 	idle   []*state
 	states map[*state]struct{} // idle and running
+	urger  *time.Timer         // calls urge, nil as long as nothing has run
+	urging bool                // urger is set
 
 	late        atomic.Int32 // runs past their limit
 	lateScripts atomic.Int32 // those that are no functions
@@ -235,17 +238,48 @@ func (e *Engine) run(dst []byte, s *script, keys, args [][]byte, caller Caller, 
 		return appendError(dst, err.Error()), false, nil
 	}
 	st := e.take()
+	defer e.put(st)
 	mark := len(dst)
 	reply, raised, err = st.eval(dst, s, keys, args, caller, proto)
-	e.put(st)
 	if err != nil {
 		return reply[:mark], false, err
 	}
 	return reply, raised, nil
 }
 
+// urgeInterval is how often each run looks at the clock, the kill flag and the memory at least, as far as one step does not take longer.
+// Steps are counted by what they usually take; one that compares strings of megabytes takes as much as millions of others.
+const urgeInterval = 50 * time.Millisecond
+
+// urge has all runs look, and sees to it that it is called again while there are any.
+func (e *Engine) urge() {
+	e.poolMu.Lock()
+	defer e.poolMu.Unlock()
+	for st := range e.states {
+		st.rt.Urge()
+	}
+	e.urging = len(e.states) > len(e.idle)
+	if e.urging {
+		e.urger.Reset(urgeInterval)
+	}
+}
+
+// beUrged has urge called while something runs. poolMu is held.
+func (e *Engine) beUrged() {
+	if e.urging {
+		return
+	}
+	e.urging = true
+	if e.urger == nil {
+		e.urger = time.AfterFunc(urgeInterval, e.urge)
+	} else {
+		e.urger.Reset(urgeInterval)
+	}
+}
+
 func (e *Engine) take() *state {
 	e.poolMu.Lock()
+	e.beUrged()
 	if n := len(e.idle); n > 0 {
 		st := e.idle[n-1]
 		e.idle = e.idle[:n-1]
@@ -260,11 +294,11 @@ func (e *Engine) take() *state {
 	return st
 }
 
-// put returns a state to the pool, unless that is full or the state may hold too much.
+// put returns a state to the pool, unless that is full, the state may hold too much, or a fault of ours has ended the run with a panic.
 func (e *Engine) put(st *state) {
 	e.poolMu.Lock()
 	defer e.poolMu.Unlock()
-	if st.spent || len(e.idle) >= e.opts.PoolSize {
+	if st.spent || !st.ended || len(e.idle) >= e.opts.PoolSize {
 		delete(e.states, st)
 		return
 	}

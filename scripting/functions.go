@@ -172,10 +172,7 @@ func (e *Engine) AddLibrary(to *Libraries, code []byte, replace bool, limit time
 	if err != nil {
 		return nil, nil, Error("ERR Error compiling function: " + err.Error())
 	}
-	st := e.take()
-	err = st.learnLibrary(lib, limit)
-	e.put(st)
-	if err != nil {
+	if err := e.learnLibrary(lib, limit); err != nil {
 		return nil, nil, Error("ERR Error registering functions: " + err.Error())
 	}
 	if len(lib.functions) == 0 {
@@ -183,6 +180,13 @@ func (e *Engine) AddLibrary(to *Libraries, code []byte, replace bool, limit time
 	}
 	set, err := to.Join(newLibraries([]*Library{lib}), true)
 	return set, lib, err
+}
+
+// learnLibrary runs the library's code, on any state.
+func (e *Engine) learnLibrary(lib *Library, limit time.Duration) error {
+	st := e.take()
+	defer e.put(st)
+	return st.learnLibrary(lib, limit)
 }
 
 // badName is Redis' text for the names of libraries and functions alike.
@@ -248,9 +252,9 @@ func (e *Engine) Call(dst []byte, c FunctionCall) (reply []byte, raised bool, er
 		return appendError(dst, err.Error()), false, nil
 	}
 	st := e.take()
+	defer e.put(st)
 	mark := len(dst)
 	reply, raised, err = st.call(dst, c)
-	e.put(st)
 	if err != nil {
 		return reply[:mark], false, err
 	}

@@ -109,6 +109,7 @@ func (st *state) learnLibrary(lib *Library, limit time.Duration) error {
 	defer st.end()
 	st.loadLimit = limit
 	registered, thrown := st.runLibrary(lib)
+	st.ended = true
 	switch {
 	case st.stopped:
 		return st.stop
@@ -163,7 +164,9 @@ func (st *state) call(dst []byte, c FunctionCall) (reply []byte, raised bool, er
 		thrown = st.L.PCall(2, 1)
 		st.keys.table, st.argv.table = nil, nil // the library may have kept them
 	}
-	return st.finish(dst, thrown, c.Function.Name, c.Proto)
+	reply, raised, err = st.finish(dst, thrown, c.Function.Name, c.Proto)
+	st.ended = true
+	return reply, raised, err
 }
 
 // seedStep spreads the seeds of successive calls over the generator's 48 bits: their golden section, made odd.

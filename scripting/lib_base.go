@@ -282,19 +282,19 @@ func luaToNumber(L *lua.Thread) int {
 
 // unsignedLong reads an integer as C's strtoul does: what is too large becomes the largest one.
 func unsignedLong(text string, base int) (uint64, bool) {
-	text = strings.ToLower(strings.Trim(cString(text), " \t\n\v\f\r"))
+	text = strings.Trim(cString(text), " \t\n\v\f\r")
 	negative := strings.HasPrefix(text, "-")
 	if negative || strings.HasPrefix(text, "+") {
 		text = text[1:]
 	}
-	if base == 16 {
-		text = strings.TrimPrefix(text, "0x")
+	if base == 16 && len(text) > 1 && text[0] == '0' && text[1]|0x20 == 'x' {
+		text = text[2:]
 	}
 	v, err := strconv.ParseUint(text, base, 64)
 	if errors.Is(err, strconv.ErrRange) {
 		// It was given up at the digit that was too many. Those behind it have to be digits, too.
-		digit := func(c rune) bool { _, err := strconv.ParseUint(string(c), base, 64); return err == nil }
-		return math.MaxUint64, strings.TrimFunc(text, digit) == ""
+		const lower, upper = "0123456789abcdefghijklmnopqrstuvwxyz", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		return math.MaxUint64, strings.Trim(text, lower[:base]+upper[:base]) == ""
 	}
 	if negative {
 		v = -v

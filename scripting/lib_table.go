@@ -53,6 +53,7 @@ func (st *state) tableForeach(L *lua.Thread) int {
 	t, fn := checkTable(L, 1), checkFunction(L, 2)
 	k, v, ok := t.Next(lua.Nil)
 	for ok && !k.IsNil() {
+		st.work(L, 1)
 		if visit(L, fn, k, v) {
 			return 1
 		}
@@ -71,6 +72,7 @@ func (st *state) tableForeachi(L *lua.Thread) int {
 	t, fn := checkTable(L, 1), checkFunction(L, 2)
 	n := t.Len()
 	for i := 1; i <= n; i++ {
+		st.work(L, 1)
 		if visit(L, fn, lua.Number(float64(i)), t.GetInt(i)) {
 			return 1
 		}

@@ -260,12 +260,16 @@ func (m *matcher) special(s, p int) (nextS, nextP int) {
 	return m.backReference(s, m.pat[p]), p + 1
 }
 
+// singlesPerWork is how many characters are matched at once, each of which may take a look at the whole of a set.
+const singlesPerWork = 64
+
 func (m *matcher) longest(s, p, end int) int {
 	n := 0
 	for m.single(s+n, p, end) {
-		n++
+		if n++; n%singlesPerWork == 0 {
+			m.st.work(m.L, singlesPerWork/16+end-p)
+		}
 	}
-	m.st.work(m.L, n/16)
 	for ; n >= 0; n-- {
 		if e := m.match(s+n, end+1); e >= 0 {
 			return e

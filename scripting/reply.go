@@ -66,7 +66,7 @@ func (st *state) appendReply(dst []byte, v lua.Value, name string, proto int) (r
 }
 
 func (st *state) appendValue(dst []byte, v lua.Value, proto, depth int) []byte {
-	if st.rt.Budget--; st.rt.Budget < 0 && st.mustStop() || len(dst) > st.replyEnd {
+	if st.rt.Due(1) && st.mustStop() || len(dst) > st.replyEnd {
 		return dst
 	}
 	if depth >= maxReplyDepth {

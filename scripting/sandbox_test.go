@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"codeq/internal/peer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -186,6 +188,46 @@ func TestRunawayScriptsCanBeKilled(t *testing.T) {
 	}
 }
 
+// TestCostlySteps kills scripts of which a single step takes milliseconds: the steps that are granted at once would take minutes.
+func TestCostlySteps(t *testing.T) {
+	const (
+		long  = "local s, r = ('x'):rep(3e7) .. 'y', ('x'):rep(3e7) .. 'y' "
+		empty = "local t = {} for i = 1, 1e6 do t[i] = 1 end for i = 1, 1e6 do t[i] = nil end "
+	)
+	for _, body := range []string{
+		long + "redis.pcall('ready') while true do local same = s == r end", long + "redis.pcall('ready') while true do local less = s < r end",
+		long + "local t = {[s] = 1} redis.pcall('ready') while true do local v = t[r] end", long + "redis.pcall('ready') while true do tonumber(s) end",
+		long + "redis.pcall('ready') while true do pcall(error, s) end", long + "redis.pcall('ready') while true do pcall(assert, false, s) end",
+		long + "redis.pcall('ready') while true do ('x'):find(s) end", long + "redis.pcall('ready') while true do for _ in ('x'):gmatch(s) do end end",
+		long + "redis.pcall('ready') while true do redis.error_reply(s) end", long + "redis.pcall('ready') while true do redis.pcall(s) end",
+		long + "redis.pcall('ready') while true do ('%.1s'):format(s) end", "local s = ('z'):rep(3e7) redis.pcall('ready') while true do tonumber(s, 36) end",
+		empty + "redis.pcall('ready') while true do next(t) end", empty + "redis.pcall('ready') while true do for k in pairs(t) do end end",
+		empty + "redis.pcall('ready') while true do cjson.encode(t) end", empty + "redis.pcall('ready') while true do table.maxn(t) end",
+		"local t = {} for i = 1, 1e6 do t[i] = 1 end redis.pcall('ready') while true do table.foreachi(t, function() end) end",
+		"local t = {} for i = 1, 2^18 - 1 do t[i + .5] = i end t.x = 1 redis.pcall('ready') while true do t.x = nil t.y = 1 t.y = nil t.x = 1 end",
+		"redis.pcall('ready') return (('b'):rep(1e7):find('[' .. ('a'):rep(1e5) .. 'b]*c'))",
+		"redis.pcall('ready') return (('b'):rep(1e7):find('[' .. ('a'):rep(1e6) .. ']'))",
+		"redis.pcall('ready') return (('a'):rep(1e7) .. 'b'):find('^(.*)%1.c')",
+		"redis.pcall('ready') local function f(...) return f(1, ...) end f()",
+	} {
+		var limit atomic.Int64
+		e := New(Options{TimeLimit: func() time.Duration { return time.Duration(limit.Load()) }})
+		caller := newFakeCaller()
+		caller.hook = func(args []string) error { limit.Store(int64(time.Millisecond)); return nil }
+		ended := make(chan string)
+		go func() { // ends when the script is killed
+			got, _, _ := e.Eval(nil, []byte(body), nil, nil, caller, 2)
+			ended <- string(got)
+		}()
+		if err := peer.Poll(t.Context(), time.Millisecond, func() (bool, error) { return e.KillScripts() == nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-ended; !strings.HasPrefix(got, "-"+string(errKilled)+" script: ") {
+			t.Errorf("%s: %.200q", body, got)
+		}
+	}
+}
+
 func TestKillAnswers(t *testing.T) {
 	e := New(Options{})
 	if err := e.KillScripts(); err != ErrNotBusy {
@@ -248,6 +290,36 @@ func TestParallelRuns(t *testing.T) {
 			if err := e.KillScripts(); err != nil && err != ErrNotBusy {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// TestFaultsOfOurs has a run end with a panic that is none of Lua's: its state is given up.
+func TestFaultsOfOurs(t *testing.T) {
+	e := New(Options{})
+	mustAdd(t, e, library("lib", "redis.register_function('f', function() redis.call('get', 's') end)"))
+	eval(t, e, "return 1")
+	caller := newFakeCaller()
+	caller.hook = func([]string) error { panic("a fault") }
+	for name, run := range map[string]func(){
+		"script": func() { _, _, _ = e.Eval(nil, []byte("pcall(redis.call, 'get', 's')"), nil, nil, caller, 2) },
+		"function": func() {
+			_, _, _ = e.Call(nil, FunctionCall{Function: e.Libraries().Function([]byte("f")), Caller: caller, Proto: 2})
+		},
+	} {
+		func() {
+			defer func() {
+				if recover() != "a fault" {
+					t.Errorf("%s: the fault does not pass", name)
+				}
+			}()
+			run()
+		}()
+		if len(e.states) != 0 || len(e.idle) != 0 {
+			t.Errorf("%s: %d states, %d of them idle", name, len(e.states), len(e.idle))
+		}
+		if got := eval(t, e, "return 1"); got != ":1\r\n" {
+			t.Errorf("after the %s: %q", name, got)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type state struct {
 	json      *jsonLibrary
 	functions functionWorld
 	spent     bool // the last run held too much, which the variables of a library may still do
+	ended     bool // the last run has ended as runs do
 	gauge
 
 	// The run.
@@ -220,6 +221,7 @@ func (st *state) begin(caller Caller) {
 	st.rt.Budget, st.started = stepsPerPoll, time.Time{}
 	st.coroutines, st.since, st.coming = 0, 0, 0
 	st.stopped, st.stop = false, nil
+	st.ended = false
 	st.loadLimit = 0
 }
 
@@ -274,7 +276,9 @@ func (st *state) eval(dst []byte, s *script, keys, args [][]byte, caller Caller,
 		st.chunk, st.chunkOf = lua.NewClosure(s.proto, st.globals), s.proto
 	}
 	st.L.Push(st.chunk.Value())
-	return st.finish(dst, st.L.PCall(0, 1), s.name, proto)
+	reply, raised, err = st.finish(dst, st.L.PCall(0, 1), s.name, proto)
+	st.ended = true
+	return reply, raised, err
 }
 
 // finish appends the reply of a run that has left its result on the stack, or that something thrown has ended.

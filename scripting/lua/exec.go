@@ -207,9 +207,9 @@ begin:
 			case opJmp:
 				pc += int(i.b)
 				if i.b < 0 {
-					if rt.Budget += int(i.b); rt.Budget < 0 {
+					if rt.Budget += int(i.b); rt.due() {
 						f.pc = pc
-						rt.Poll(l)
+						rt.poll(l)
 					}
 				}
 			case opEq, opLt, opLe:
@@ -264,8 +264,8 @@ begin:
 					l.top = slot + int(i.b)
 				}
 				f.pc = pc
-				if rt.Budget--; rt.Budget < 0 {
-					rt.Poll(l)
+				if rt.Budget--; rt.due() {
+					rt.poll(l)
 				}
 				switch l.precall(slot, want, int(i.a)) {
 				case called:
@@ -283,8 +283,8 @@ begin:
 					l.top = slot + int(i.b)
 				}
 				f.pc = pc
-				if rt.Budget--; rt.Budget < 0 {
-					rt.Poll(l)
+				if rt.Budget--; rt.due() {
+					rt.poll(l)
 				}
 				if l.tailCall(slot, int(i.a)) == yielded {
 					return false
@@ -318,9 +318,9 @@ begin:
 				pc += int(i.b)
 				r[i.a] = Number(index)
 				r[i.a+3] = r[i.a]
-				if rt.Budget += int(i.b); rt.Budget < 0 {
+				if rt.Budget += int(i.b); rt.due() {
 					f.pc = pc
-					rt.Poll(l)
+					rt.poll(l)
 				}
 			case opForPrep:
 				f.pc = pc

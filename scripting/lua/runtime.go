@@ -1,10 +1,12 @@
 package lua
 
-// Runtime is what the threads of one world share. It is not safe for concurrent use: one of its threads runs at a time.
+import "sync/atomic"
+
+// Runtime is what the threads of one world share. It is not safe for concurrent use, but for Urge: one of its threads runs at a time.
 type Runtime struct {
 	// TextMeta is the metatable of strings.
 	TextMeta *Table
-	// Poll is called when the budget is used up. It gives a new one, or ends the run by throwing; it is called again after each
+	// Poll is called when the budget is used up, or Urge was called. It gives a new one, or ends the run by throwing; it is called again after each
 	// step until it does the one or the other. See Spend.
 	Poll func(l *Thread)
 	// Reserve is called before a string of more than ReserveFrom bytes is concatenated. It may throw.
@@ -12,6 +14,7 @@ type Runtime struct {
 	// Budget is how many steps may be made before Poll is called. A step is an instruction, about: what a loop repeats and what a function
 	// that is called may carry out is counted ahead.
 	Budget  int
+	urged   atomic.Bool // see Urge
 	main    *Thread
 	current *Thread // the one that runs
 	nested  int     // Go functions that have called back into Lua and not returned
@@ -64,9 +67,28 @@ func (rt *Runtime) Reset() {
 
 // Spend takes n steps from the budget, of a Go function that works long, and polls if it is used up.
 func (rt *Runtime) Spend(l *Thread, n int) {
-	if rt.Budget -= n; rt.Budget < 0 {
-		rt.Poll(l)
+	if rt.Budget -= n; rt.due() {
+		rt.poll(l)
 	}
+}
+
+// Due takes n steps from the budget and tells whether it is time to poll, of a host that goes on when no thread runs any more.
+func (rt *Runtime) Due(n int) bool {
+	rt.Budget -= n
+	return rt.due()
+}
+
+// Urge has Poll called with the next step, whatever the budget. Any goroutine may call it.
+func (rt *Runtime) Urge() { rt.urged.Store(true) }
+
+// due tells whether it is time to poll.
+func (rt *Runtime) due() bool { return rt.Budget < 0 || rt.urged.Load() }
+
+func (rt *Runtime) poll(l *Thread) {
+	if rt.urged.Load() {
+		rt.urged.Store(false)
+	}
+	rt.Poll(l)
 }
 
 func (rt *Runtime) enter(l *Thread) {
