@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"codeq/internal/peer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -210,19 +208,7 @@ func TestCostlySteps(t *testing.T) {
 		"redis.pcall('ready') return (('a'):rep(1e7) .. 'b'):find('^(.*)%1.c')",
 		"redis.pcall('ready') local function f(...) return f(1, ...) end f()",
 	} {
-		var limit atomic.Int64
-		e := New(Options{TimeLimit: func() time.Duration { return time.Duration(limit.Load()) }})
-		caller := newFakeCaller()
-		caller.hook = func(args []string) error { limit.Store(int64(time.Millisecond)); return nil }
-		ended := make(chan string)
-		go func() { // ends when the script is killed
-			got, _, _ := e.Eval(nil, []byte(body), nil, nil, caller, 2)
-			ended <- string(got)
-		}()
-		if err := peer.Poll(t.Context(), time.Millisecond, func() (bool, error) { return e.KillScripts() == nil, nil }); err != nil {
-			t.Fatal(err)
-		}
-		if got := <-ended; !strings.HasPrefix(got, "-"+string(errKilled)+" script: ") {
+		if got := killed(t, body, defaultMaxMemory); !strings.HasPrefix(got, "-"+string(errKilled)+" script: ") {
 			t.Errorf("%s: %.200q", body, got)
 		}
 	}

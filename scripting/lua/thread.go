@@ -247,6 +247,9 @@ func (l *Thread) Call(nargs, want int) {
 	l.rt.enter(l)
 	if l.precall(l.top-nargs-1, want, nowhere) == called {
 		l.frame().entry = true
+		if l.rt.due() { // a function in Go may call one that neither loops nor calls without end
+			l.rt.poll(l)
+		}
 		l.execute()
 	}
 	l.rt.leave()
