@@ -71,7 +71,7 @@ func compareAll(ctx context.Context, s settings, servers []*peer.Server, goals [
 	if err != nil {
 		return err
 	}
-	fmt.Print("| test | depth | requests |")
+	fmt.Print("Runs begin when all servers are idle.\n\n| test | depth | requests |")
 	for _, server := range servers {
 		fmt.Printf(" %s |", server.Kind())
 	}
@@ -93,7 +93,7 @@ func compareAll(ctx context.Context, s settings, servers []*peer.Server, goals [
 func compareOne(ctx context.Context, s settings, tool string, servers []*peer.Server, b benchmark, goal target) error {
 	requests := s.requests
 	if requests == 0 {
-		first, err := measureOnce(ctx, tool, servers[0], b, goal.depth, probe)
+		first, err := measureOnce(ctx, tool, servers, servers[0], b, goal.depth, probe)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func compareOne(ctx context.Context, s settings, tool string, servers []*peer.Se
 	rates, micros := make([][]float64, len(servers)), make([][]float64, len(servers))
 	for range s.repeat {
 		for i, server := range servers {
-			m, err := measureOnce(ctx, tool, server, b, goal.depth, requests)
+			m, err := measureOnce(ctx, tool, servers, server, b, goal.depth, requests)
 			if err != nil {
 				return fmt.Errorf("%s: %w", server.Kind(), err)
 			}
@@ -136,14 +136,20 @@ func verdict(medians map[peer.Kind]float64, goal target) string {
 	return fmt.Sprintf(" %.2f | %.1f | %s |", ours/reference, goal.ratio, met)
 }
 
-// measureOnce prepares the data and runs one test.
-func measureOnce(ctx context.Context, tool string, server *peer.Server, b benchmark, depth, requests int) (measurement, error) {
-	var m measurement
+// measureOnce prepares the data and runs one test of a server. It begins when all servers are idle: what the preparation, or the test of
+// another server, has left to be done in the background is not what is measured.
+func measureOnce(ctx context.Context, tool string, servers []*peer.Server, server *peer.Server, b benchmark,
+	depth, requests int,
+) (m measurement, err error) {
 	if err := prepare(server, b, requests); err != nil {
 		return m, fmt.Errorf("prepare: %w", err)
 	}
+	for _, other := range servers {
+		if err := settle(ctx, other); err != nil {
+			return m, fmt.Errorf("wait until %s is idle: %w", other.Kind(), err)
+		}
+	}
 	before := processorTime(server.PID())
-	var err error
 	if b.drive != nil {
 		m.rate, err = b.drive(ctx, server, depth, requests)
 	} else {
