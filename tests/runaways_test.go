@@ -225,7 +225,7 @@ func (s *scene) wantUntouched(t *testing.T, r runaway) {
 	}
 }
 
-// eachRunaway shares the runaways out among servers of a kind and plays those that the kind looks up from.
+// eachRunaway shares the runaways out among servers of a kind and plays each in which such a server looks for SCRIPT KILL.
 func eachRunaway(t *testing.T, play func(ctx context.Context, t *testing.T, s *scene, r runaway)) {
 	eachTargetAtOnce(t, plainTargets(), func(t *testing.T, opts peer.Options) {
 		for part := range runawayParts {
