@@ -172,7 +172,7 @@ func TestMadeIDs(t *testing.T) {
 		if route := s.router.Route(0, []byte("codeq:q:"+queue+":pending:0")); !ok || home != route.Shard {
 			t.Errorf("the home of %s is shard %d, its queue's is %d", words[1], home, route.Shard)
 		}
-		if at, _ := supplier.TimeOf([]byte(words[1])); at>>8 != uint32(s.clock.NowMs()/64)&0xffffff {
+		if at, _ := supplier.TimeOf([]byte(words[1])); at != uint32(4*s.clock.NowMs()) {
 			t.Errorf("the time of %s is %x", words[1], at)
 		}
 		if words[1][:8] != words[3][:8] || words[1] == words[3] {

@@ -221,7 +221,7 @@ func (t *Tx) newID(p *enqueuing, i int) []byte {
 	if p.Key != nil {
 		supplier.SetKeyPrefix(&rnd, p.Key)
 	}
-	supplier.SetTime(&rnd, t.db.Now())
+	supplier.SetTime(&rnd, t.db.Now(), i)
 	home := p.location.shard
 	if len(p.homes) > 0 {
 		home = homeOf(p.homes, p.Turn, i)

@@ -14,6 +14,9 @@ const (
 	fetchLeast = 4
 	// fetchBytes is how many bytes of values are read together: the shard is locked meanwhile.
 	fetchBytes = 256 << 10
+	// fetchStride rows between one that is wanted and the next cost about as much to step over as a seek. It is halved for a fetch each time
+	// that they were more.
+	fetchStride = 16
 )
 
 // Knows tells whether the cache answers for the field.
@@ -71,10 +74,14 @@ func (s *Shard) fetch(o *object, rows []fetched) error {
 	if err != nil {
 		return err
 	}
-	more, bytesRead := it.First(), 0
+	more, bytesRead, stride := it.First(), 0, fetchStride
 	for _, row := range rows {
-		if more && bytes.Compare(it.Key(), row.key) < 0 {
-			more = it.SeekGE(row.key)
+		for steps := 0; more && bytes.Compare(it.Key(), row.key) < 0; steps++ {
+			if steps < stride {
+				more = it.Next()
+			} else {
+				more, stride = it.SeekGE(row.key), stride/2
+			}
 		}
 		var val []byte
 		found := more && bytes.Equal(it.Key(), row.key)

@@ -59,15 +59,19 @@ func TestSetKeyPrefix(t *testing.T) {
 	}
 }
 
-// TestTimeOf: ids of one moment are near each other, ids of later moments behind them, and what is no such id has no time. The values
-// are on disk.
+// TestTimeOf: ids stand in the order in which they were made, those of one moment a few to a place, and those of servers that told the
+// time in steps of 64 ms stand among them. What is no such id has no time. The values are on disk.
 func TestTimeOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms, rnd := rapid.Int64Range(0, 1<<45).Draw(t, "ms"), drawRandom(t)
-		SetTime(&rnd, ms)
+		i, behind := rapid.IntRange(0, 1<<20).Draw(t, "i"), rnd[13]
+		SetTime(&rnd, ms, i)
 		at, ok := TimeOf([]byte(NewID(1, rnd)))
-		if want := uint32(ms/64)<<8 | uint32(rnd[13]); !ok || at != want {
-			t.Fatalf("the time of an id of %d ms with %d behind it is %#x, %v; want %#x", ms, rnd[13], at, ok, want)
+		if want := uint32(4*ms + int64(i/8)); !ok || at != want {
+			t.Fatalf("the time of the id %d of %d ms is %#x, %v; want %#x", i, ms, at, ok, want)
+		}
+		if older := uint32(ms/64)<<8 | uint32(behind); older-uint32(4*ms)+256 >= 512 {
+			t.Fatalf("the time of an id of an older server, %#x, is far from %#x", older, 4*ms)
 		}
 	})
 	for id, want := range map[string]uint32{
