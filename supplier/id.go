@@ -77,14 +77,7 @@ func TimeOf(id []byte) (at uint32, ok bool) {
 	if len(id) != idLen || id[14] != '8' || id[23] != '-' {
 		return 0, false
 	}
-	for _, c := range id[24:32] {
-		digit := hexDigit(c)
-		if digit > 0x0f {
-			return 0, false
-		}
-		at = at<<4 | uint32(digit)
-	}
-	return at, true
+	return hexNumber(binary.BigEndian.Uint64(id[24:32]))
 }
 
 // ParseID reads the ordinal off an id that NewID made; ok is false for every
@@ -95,17 +88,17 @@ func ParseID(id []byte) (ordinal int, ok bool) {
 		return 0, false
 	}
 	var raw [16]byte
-	at := 0
-	for i := range raw {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			at++ // a hyphen, checked above
-		}
-		high, low := hexDigit(id[at]), hexDigit(id[at+1])
-		if high|low > 0x0f {
+	for i, digits := range [...]uint64{
+		binary.BigEndian.Uint64(id[0:]),
+		uint64(binary.BigEndian.Uint32(id[9:]))<<32 | uint64(binary.BigEndian.Uint32(id[14:])),
+		uint64(binary.BigEndian.Uint32(id[19:]))<<32 | uint64(binary.BigEndian.Uint32(id[24:])),
+		binary.BigEndian.Uint64(id[28:]),
+	} {
+		number, ok := hexNumber(digits)
+		if !ok {
 			return 0, false
 		}
-		raw[i] = high<<4 | low
-		at += 2
+		binary.BigEndian.PutUint32(raw[4*i:], number)
 	}
 	if raw[8]>>6 != 0b10 || binary.BigEndian.Uint16(raw[14:]) != uint16(Hash64(raw[:14])) {
 		return 0, false
@@ -148,4 +141,19 @@ func hexDigit(c byte) byte {
 		return c - 'a' + 10
 	}
 	return 0xff
+}
+
+// hexNumber is the number that eight lower-case hexadecimal digits are, the first of them in the highest byte; ok is false for any other
+// text. Ids are parsed at every step of a task and their digits are random, so a branch for each would be guessed wrong: all eight are
+// worked on at once, each in its byte. To tell digits from other bytes, what was read is written as digits again and compared.
+func hexNumber(text uint64) (number uint32, ok bool) {
+	const each = 0x0101010101010101             // times a byte: it in all eight
+	values := text&(0x0f*each) + text>>6&each*9 // bit 6 is set in letters, the first of which ends in 1
+	letters := (values + 6*each) >> 4 & each
+	if values&(0xf0*each) != 0 || values+'0'*each+letters*('a'-'0'-10) != text {
+		return 0, false
+	}
+	values = (values | values>>4) & 0x00ff00ff00ff00ff
+	values = (values | values>>8) & 0x0000ffff0000ffff
+	return uint32(values | values>>16), true
 }

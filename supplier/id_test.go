@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -81,6 +82,22 @@ func TestTimeOf(t *testing.T) {
 	} {
 		if at, ok := TimeOf([]byte(id)); at != want || ok != (want != 0) {
 			t.Errorf("the time of %q is %#x, %v; want %#x", id, at, ok, want)
+		}
+	}
+}
+
+// TestHexNumber tries every byte at every place.
+func TestHexNumber(t *testing.T) {
+	for place := range 8 {
+		for c := range 256 {
+			text := []byte("09afc5e1")
+			text[place] = byte(c)
+			want, err := strconv.ParseUint(string(text), 16, 32)
+			valid := err == nil && (c < 'A' || c > 'F')
+			got, ok := hexNumber(binary.BigEndian.Uint64(text))
+			if ok != valid || ok && got != uint32(want) {
+				t.Errorf("%q is %#x, %v; want %#x, %v", text, got, ok, want, valid)
+			}
 		}
 	}
 }
