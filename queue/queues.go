@@ -201,6 +201,9 @@ func (q *Queues) NewTx() *Tx { return &Tx{queues: q, saved: View{task: true}} }
 
 // On puts the Tx on a database of a transaction.
 func (t *Tx) On(db shard.DB) (err error) {
+	if t.db == db && !t.queues.pinned(db.Number()) {
+		return nil // handles of partitioned keys hold nothing of the shards, so they are good for any use of the transaction
+	}
 	t.db = db
 	if t.tasks, err = db.Hash(t.queues.tasks); err != nil {
 		return err

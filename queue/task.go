@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"time"
@@ -39,6 +40,7 @@ type task struct {
 	maxAttempts int64
 
 	values []byte // memory for those of the patch
+	valid  Name   // the last name that was validated, for the tasks of one queue that come one after the other; its memory is its own
 }
 
 // load reads the task. It is an error that its JSON can't be used.
@@ -91,7 +93,19 @@ func (k *task) read(id, text []byte) (err error) {
 	}
 	k.name = Name{command, tenant}
 	k.status, k.at = known(status), known(at)
-	return k.name.Validate()
+	return k.validate()
+}
+
+// validate is the name's.
+func (k *task) validate() error {
+	if len(k.valid.Command) > 0 && bytes.Equal(k.name.Command, k.valid.Command) && bytes.Equal(k.name.Tenant, k.valid.Tenant) {
+		return nil
+	}
+	err := k.name.Validate()
+	if err == nil {
+		k.valid.Command, k.valid.Tenant = append(k.valid.Command[:0], k.name.Command...), append(k.valid.Tenant[:0], k.name.Tenant...)
+	}
+	return err
 }
 
 // known is the text as a string, without memory of its own if it is one of ours.
