@@ -21,6 +21,7 @@ type cachedDB struct {
 	n       int                // the number of the database
 	objects map[string]*object // nil: the database was emptied since, and this is no longer part of the cache
 	live    int64              // the objects that are not known to be absent
+	recent  [16]*object        // of the objects, for get: of all keys whose length ends in the same four bits, the one that was found last
 	root    object             // sentinel of the ring: root.next is the most recently used object
 	bytes   int
 }
@@ -42,9 +43,13 @@ func newObjectCache(databases, budget int) *objectCache {
 
 func (c *objectCache) get(db int, key []byte) *object {
 	d := c.dbs[db]
-	o := d.objects[string(key)]
-	if o == nil {
-		return nil
+	recent := &d.recent[len(key)%len(d.recent)]
+	o := *recent
+	if o == nil || o.key != string(key) {
+		if o = d.objects[string(key)]; o == nil {
+			return nil
+		}
+		*recent = o
 	}
 	c.refresh(o)
 	return o
@@ -91,6 +96,9 @@ func (c *objectCache) drop(o *object) {
 		return
 	}
 	delete(d.objects, o.key)
+	if recent := &d.recent[len(o.key)%len(d.recent)]; *recent == o {
+		*recent = nil
+	}
 	if o.kind != KindNone {
 		d.live--
 	}
