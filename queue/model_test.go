@@ -44,6 +44,8 @@ type modelList struct {
 }
 
 type machine struct {
+	transaction *shard.Tx // of each change, the same for all as in a session
+
 	spread  bool // the supplier is task
 	fs      *vfs.MemFS
 	clk     *clock.Manual
@@ -119,12 +121,12 @@ func (m *machine) open(t rapid.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.st, m.tx = st, m.queues.NewTx()
+	m.st, m.tx, m.transaction = st, m.queues.NewTx(), st.NewTx()
 }
 
 // change runs fn in a transaction over all shards, as a command on queues or as a raw one, and commits unless fn fails.
 func (m *machine) change(t rapid.TB, raw bool, fn func(db shard.DB) error) (failure *Error) {
-	tx := m.st.NewTx()
+	tx := m.transaction
 	tx.Begin(m.st.All())
 	ended := false
 	defer func() {
