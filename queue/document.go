@@ -150,21 +150,24 @@ func (d *document) scanMembers(s *scanner) bool {
 		return true
 	}
 	for {
-		m := member{start: s.pos}
+		start := s.pos
 		escaped, ok := s.str()
 		if !ok {
 			return false
 		}
-		m.nameEnd = s.pos
+		nameEnd := s.pos
 		if !s.colon() {
 			return false
 		}
-		m.value = s.pos
+		value := s.pos
 		if !s.value(1) {
 			return false
 		}
-		m.end = s.pos
-		d.addMember(m, escaped)
+		name := d.text[start+1 : nameEnd-1]
+		if escaped {
+			name = appendUnquoted(nil, name)
+		}
+		d.appendMember(start, nameEnd, value, s.pos, fieldNamed(name))
 		s.space()
 		switch s.peek() {
 		case ',':
@@ -180,20 +183,14 @@ func (d *document) scanMembers(s *scanner) bool {
 	}
 }
 
-func (d *document) addMember(m member, escaped bool) {
-	name := d.text[m.start+1 : m.nameEnd-1]
-	if escaped {
-		name = appendUnquoted(nil, name)
-	}
-	m.field = fieldNamed(name)
-	d.appendMember(m)
-}
-
-// appendMember notes a member behind the others.
-func (d *document) appendMember(m member) {
-	d.members = append(d.members, m)
-	if m.field != fieldUnknown {
-		d.at[m.field] = int32(len(d.members))
+// appendMember notes a member behind the others. It writes the fields where they belong: a member that is made first and appended
+// then is copied from memory which was written just before in smaller pieces, and that stalls.
+func (d *document) appendMember(start, nameEnd, value, end int, f field) {
+	d.members = append(d.members, member{})
+	m := &d.members[len(d.members)-1]
+	m.start, m.nameEnd, m.value, m.end, m.field = start, nameEnd, value, end, f
+	if f != fieldUnknown {
+		d.at[f] = int32(len(d.members))
 	}
 }
 
@@ -293,7 +290,7 @@ func (d *document) copyMember(from *document, m *member) {
 	d.separate()
 	by := len(d.text) - m.start
 	d.text = append(d.text, from.text[m.start:m.end]...)
-	d.appendMember(member{m.start + by, m.nameEnd + by, m.value + by, m.end + by, m.field})
+	d.appendMember(m.start+by, m.nameEnd+by, m.value+by, m.end+by, m.field)
 }
 
 // copyWith is copyMember with another value.
@@ -301,7 +298,7 @@ func (d *document) copyWith(from *document, m *member, value []byte) {
 	d.separate()
 	by := len(d.text) - m.start
 	d.text = append(append(d.text, from.text[m.start:m.value]...), value...)
-	d.appendMember(member{m.start + by, m.nameEnd + by, m.value + by, len(d.text), m.field})
+	d.appendMember(m.start+by, m.nameEnd+by, m.value+by, len(d.text), m.field)
 }
 
 // separate appends a comma unless nothing stands in the object yet.
@@ -318,10 +315,9 @@ func (d *document) appendFields(p *patch, fields uint32) {
 		d.separate()
 		start := len(d.text)
 		d.text = appendName(d.text, f)
-		m := member{start: start, nameEnd: len(d.text) - 1, value: len(d.text), field: f}
+		value := len(d.text)
 		d.text = append(d.text, p.values[f]...)
-		m.end = len(d.text)
-		d.appendMember(m)
+		d.appendMember(start, value-1, value, len(d.text), f)
 	}
 }
 
@@ -348,7 +344,7 @@ func (s *scanner) peek() byte {
 }
 
 func (s *scanner) space() {
-	for s.pos < len(s.text) {
+	for s.pos < len(s.text) && s.text[s.pos] <= ' ' {
 		switch s.text[s.pos] {
 		case ' ', '\t', '\n', '\r':
 			s.pos++
@@ -611,44 +607,75 @@ func appendUnquoted(dst, body []byte) []byte {
 
 // appendString appends b, which is UTF-8, as a JSON string. It escapes what encoding/json does, so that our texts are those
 // that codeQ would have written.
-func appendString[T string | []byte](dst []byte, b T) []byte {
+func appendString(dst, b []byte) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
 	start := 0
-	for i := 0; i < len(b); i++ {
-		c := b[i]
-		if c >= ' ' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' && c != 0xe2 {
-			continue
-		}
-		if c == 0xe2 { // U+2028 and U+2029 begin with it, and end no string in JavaScript when they are escaped
-			if i+2 < len(b) && b[i+1] == 0x80 && b[i+2]&^1 == 0xa8 {
-				dst = append(append(dst, b[start:i]...), `\u202`...)
-				dst = append(dst, digits[b[i+2]&0xf])
-				i += 2
-				start = i + 1
+	for i := 0; i < len(b); i += 8 {
+		for found := escapedIn(wordAt(b[i:])); found != 0; found &= found - 1 {
+			at := i + bits.TrailingZeros64(found)/8
+			c := b[at]
+			if c == 0xe2 { // U+2028 and U+2029 begin with it, and end no string in JavaScript when they are escaped
+				if at+2 < len(b) && b[at+1] == 0x80 && b[at+2]&^1 == 0xa8 {
+					dst = append(append(dst, b[start:at]...), `\u202`...)
+					dst = append(dst, digits[b[at+2]&0xf])
+					start = at + 3
+				}
+				continue
 			}
-			continue
+			dst = append(append(dst, b[start:at]...), '\\')
+			switch c {
+			case '"', '\\':
+				dst = append(dst, c)
+			case '\b':
+				dst = append(dst, 'b')
+			case '\f':
+				dst = append(dst, 'f')
+			case '\n':
+				dst = append(dst, 'n')
+			case '\r':
+				dst = append(dst, 'r')
+			case '\t':
+				dst = append(dst, 't')
+			default:
+				dst = append(dst, 'u', '0', '0', digits[c>>4], digits[c&0xf])
+			}
+			start = at + 1
 		}
-		dst = append(append(dst, b[start:i]...), '\\')
-		switch c {
-		case '"', '\\':
-			dst = append(dst, c)
-		case '\b':
-			dst = append(dst, 'b')
-		case '\f':
-			dst = append(dst, 'f')
-		case '\n':
-			dst = append(dst, 'n')
-		case '\r':
-			dst = append(dst, 'r')
-		case '\t':
-			dst = append(dst, 't')
-		default:
-			dst = append(dst, 'u', '0', '0', digits[c>>4], digits[c&0xf])
-		}
-		start = i + 1
 	}
 	return append(append(dst, b[start:]...), '"')
+}
+
+// wordAt is the first eight bytes of b, spaces behind its end.
+func wordAt(b []byte) (word uint64) {
+	if len(b) >= 8 {
+		return binary.LittleEndian.Uint64(b)
+	}
+	word = ' ' * lanes
+	for i, c := range b {
+		word ^= uint64(c^' ') << (8 * i)
+	}
+	return word
+}
+
+// lanes times a byte is a word with that byte in each of its eight lanes.
+const lanes = 0x0101010101010101
+
+// escapedIn sets the highest bit of those lanes of a word that appendString has to look at: what must be escaped in a string, what
+// encoding/json escapes for HTML's sake, and 0xe2. No lane's sum reaches the next lane.
+func escapedIn(word uint64) uint64 {
+	const low7, high = 0x7f * lanes, 0x80 * lanes
+	low := word & low7
+	ascii := ((low | 4*lanes) ^ '&'*lanes + low7) & // '"' and '&' differ in this bit
+		((low | 2*lanes) ^ '>'*lanes + low7) & // '<' and '>' in this one
+		(low ^ '\\'*lanes + low7) &
+		(low + (0x80-' ')*lanes) // neither of them nor a control
+	return ^((ascii | word) & (low ^ (0xe2&0x7f)*lanes + low7 | ^word)) & high
+}
+
+// appendWord appends one of our words, which have nothing to escape, as a JSON string.
+func appendWord(dst []byte, word string) []byte {
+	return append(append(append(dst, '"'), word...), '"')
 }
 
 // isJSON tells whether text is one JSON value, with white space around it.

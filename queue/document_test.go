@@ -137,7 +137,7 @@ func TestAppendStringAsEncodingJSON(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		if got := appendString(nil, s); !bytes.Equal(got, want) {
+		if got := appendString(nil, []byte(s)); !bytes.Equal(got, want) {
 			t.Fatalf("%q is written as %s, want %s", s, got, want)
 		}
 	}
@@ -145,7 +145,36 @@ func TestAppendStringAsEncodingJSON(t *testing.T) {
 		check(t, "a"+string(r)+"b")
 	}
 	check(t, "\u2028\u2029\u202a é <&>")
+	for length := range 20 { // around one word and two
+		for at := range length + 1 {
+			for r := rune(0); r <= 0x80; r++ {
+				check(t, strings.Repeat("x", at)+string(r)+strings.Repeat("\x7f", length-at))
+			}
+			for _, s := range []string{"\u2028", "\u2029", "\u202a", "€", "â", "b\xc3\xa2\u2028<\u2029"} {
+				check(t, strings.Repeat("é", at/2)+strings.Repeat("x", at%2)+s+strings.Repeat("é", length-at))
+			}
+		}
+	}
+	for a := range rune(0x80) { // no byte changes what is found of the one beside it
+		for b := range rune(0x80) {
+			check(t, string([]rune{a, b, a, b, a, b, a, b, b}))
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) { check(t, rapid.String().Draw(t, "text")) })
+}
+
+// TestAppendStringOfOtherBytes: the id of a task that another client has made may be anything. What is not UTF-8 comes out as it is.
+func TestAppendStringOfOtherBytes(t *testing.T) {
+	for length := range 12 {
+		for c := 0x80; c <= 0xff; c++ {
+			s := strings.Repeat("x", length) + string([]byte{byte(c)})
+			for _, s := range []string{s, s + "\x80", s + "x\xa8", s + "\x80\xaa", s + "\xff" + s} {
+				if got := string(appendString(nil, []byte(s))); got != `"`+s+`"` {
+					t.Fatalf("%q is written as %q", s, got)
+				}
+			}
+		}
+	}
 }
 
 func TestFieldsHaveNames(t *testing.T) {

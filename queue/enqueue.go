@@ -244,8 +244,8 @@ func (t *Tx) appendTask(dst []byte, p *enqueuing, payload []byte) []byte {
 	if len(p.Webhook) > 0 {
 		dst = appendMember(append(dst, ','), fieldWebhook, p.Webhook)
 	}
-	dst = appendMember(append(dst, ','), fieldStatus, statusPending)
-	dst = appendMember(append(dst, ','), fieldLocation, at)
+	dst = appendWord(appendName(append(dst, ','), fieldStatus), statusPending)
+	dst = appendWord(appendName(append(dst, ','), fieldLocation), at)
 	attempts := p.MaxAttempts
 	if attempts == 0 {
 		attempts = p.policy.MaxAttempts
@@ -264,7 +264,7 @@ func appendName(dst []byte, f field) []byte {
 	return append(append(append(dst, '"'), f.String()...), '"', ':')
 }
 
-func appendMember[T string | []byte](dst []byte, f field, val T) []byte {
+func appendMember(dst []byte, f field, val []byte) []byte {
 	return appendString(appendName(dst, f), val)
 }
 

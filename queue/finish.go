@@ -121,7 +121,7 @@ func (t *Tx) wasLate(worker []byte) bool {
 // putResult stores the result of the task.
 func (t *Tx) putResult(status string, s Submission) error {
 	dst := appendString(append(t.json[:0], `{"taskId":`...), t.task.id)
-	dst = appendString(append(dst, `,"status":`...), status)
+	dst = appendWord(append(dst, `,"status":`...), status)
 	if s.Result != nil {
 		dst = append(append(dst, `,"result":`...), s.Result...)
 	}
