@@ -206,9 +206,7 @@ func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set
 
 // setLease patches the end of the lease, as codeQ does in whole seconds.
 func (k *task) setLease(untilMs int64) {
-	start := len(k.values)
-	k.values = appendTime(k.values, untilMs, time.RFC3339)
-	k.put(fieldLeaseUntil, k.values[start:])
+	k.put(fieldLeaseUntil, k.leaseTo.format(untilMs, time.RFC3339))
 }
 
 // isDelayed tells whether the task is in the delayed set of the queue that t works on. In a key of a wrong type there is none.

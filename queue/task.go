@@ -40,7 +40,11 @@ type task struct {
 	maxAttempts int64
 
 	values []byte // memory for those of the patch
-	valid  Name   // the last name that was validated, for the tasks of one queue that come one after the other; its memory is its own
+
+	// What the last tasks had, since those of a transaction mostly have the same. Its memory is its own.
+	valid   Name  // one that is valid
+	parsed  stamp // a time that was read
+	leaseTo stamp // the end of a lease that was given
 }
 
 // load reads the task. It is an error that its JSON can't be used.
@@ -96,16 +100,16 @@ func (k *task) read(id, text []byte) (err error) {
 	return k.validate()
 }
 
-// validate is the name's.
+// validate refuses the task's name as Name.Validate does.
 func (k *task) validate() error {
 	if len(k.valid.Command) > 0 && bytes.Equal(k.name.Command, k.valid.Command) && bytes.Equal(k.name.Tenant, k.valid.Tenant) {
 		return nil
 	}
-	err := k.name.Validate()
-	if err == nil {
-		k.valid.Command, k.valid.Tenant = append(k.valid.Command[:0], k.name.Command...), append(k.valid.Tenant[:0], k.name.Tenant...)
+	if err := k.name.Validate(); err != nil {
+		return err
 	}
-	return err
+	k.valid.Command, k.valid.Tenant = append(k.valid.Command[:0], k.name.Command...), append(k.valid.Tenant[:0], k.name.Tenant...)
+	return nil
 }
 
 // known is the text as a string, without memory of its own if it is one of ours.
@@ -160,7 +164,7 @@ func (k *task) setInt(f field, n int64) {
 // setWord patches a field with one of our words, which have nothing to escape.
 func (k *task) setWord(f field, word string) {
 	start := len(k.values)
-	k.values = append(append(append(k.values, '"'), word...), '"')
+	k.values = appendWord(k.values, word)
 	k.put(f, k.values[start:])
 }
 
@@ -177,25 +181,23 @@ func (k *task) release() {
 	k.remove(fieldLeaseUntil)
 }
 
-// stamp is a time of the transaction as JSON.
+// stamp is a time and its text.
 type stamp struct {
 	ms   int64
 	text []byte
 }
 
-// now is the transaction's time as a JSON string, as encoding/json writes a time.Time.
-func (t *Tx) now() []byte {
-	ms := t.db.Now()
-	if t.stamp.ms != ms || len(t.stamp.text) == 0 {
-		t.stamp.ms = ms
-		t.stamp.text = appendTime(t.stamp.text[:0], ms, time.RFC3339Nano)
+// format makes s the time as a JSON string and returns it. A stamp has one layout always.
+func (s *stamp) format(ms int64, layout string) []byte {
+	if s.ms != ms || len(s.text) == 0 {
+		s.ms = ms
+		s.text = append(time.UnixMilli(ms).UTC().AppendFormat(append(s.text[:0], '"'), layout), '"')
 	}
-	return t.stamp.text
+	return s.text
 }
 
-func appendTime(dst []byte, ms int64, layout string) []byte {
-	return append(time.UnixMilli(ms).UTC().AppendFormat(append(dst, '"'), layout), '"')
-}
+// now is the transaction's time as a JSON string, as encoding/json writes a time.Time.
+func (t *Tx) now() []byte { return t.stamp.format(t.db.Now(), time.RFC3339Nano) }
 
 // save writes the task as it is patched. What it has become is t.saved.
 func (t *Tx) save() error {
@@ -250,6 +252,13 @@ func (k *task) time(f field) (ms int64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
+	if len(text) > 0 && bytes.Equal(text, k.parsed.text) {
+		return k.parsed.ms, true
+	}
 	at, err := time.Parse(time.RFC3339Nano, string(text))
-	return at.UnixMilli(), err == nil
+	if err != nil {
+		return 0, false
+	}
+	k.parsed.ms, k.parsed.text = at.UnixMilli(), append(k.parsed.text[:0], text...)
+	return k.parsed.ms, true
 }

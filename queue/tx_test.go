@@ -49,24 +49,3 @@ func TestOnOpensPinnedAgain(t *testing.T) {
 		t.Error(failure)
 	}
 }
-
-// TestReadValidatesEachName reads tasks of a queue and then those of names that differ from it in one part and can't be used.
-func TestReadValidatesEachName(t *testing.T) {
-	var k task
-	for _, test := range []struct {
-		text  string
-		valid bool
-	}{
-		{`{"command":"","tenantId":""}`, false},
-		{`{"command":"c","tenantId":"a"}`, true},
-		{`{"command":"c","tenantId":"a"}`, true},
-		{`{"command":"c","tenantId":"a:s:b"}`, false},
-		{`{"command":"c:d","tenantId":"a"}`, false},
-		{`{"command":"c","tenantId":"a"}`, true},
-		{`{"command":"","tenantId":""}`, false},
-	} {
-		if err := k.read([]byte("id"), []byte(test.text)); (err == nil) != test.valid {
-			t.Errorf("the task %s is read with the error %v", test.text, err)
-		}
-	}
-}
