@@ -207,7 +207,7 @@ func isWithin(group, end []byte) bool {
 
 // sortedRow is a staged row with what it is sorted by.
 type sortedRow struct {
-	high, low uint64 // the first 16 bytes of the key
+	high, low uint64 // see sortKey
 	row       *stagedRow
 }
 
@@ -216,9 +216,28 @@ func (g *stage) toSort(row *stagedRow) (r sortedRow, ok bool) {
 	if row.applied || row.isNew && row.deleted { // the latter came and went
 		return r, false
 	}
-	var head [16]byte
-	copy(head[:], g.keyOf(row))
-	return sortedRow{binary.BigEndian.Uint64(head[:8]), binary.BigEndian.Uint64(head[8:]), row}, true
+	r.high, r.low = sortKey(g.keyOf(row))
+	r.row = row
+	return r, true
+}
+
+// sortKey is a number, in two parts, that orders rows as their keys do, as far as it goes. The rows of a collection differ behind its
+// id, which is less than 1<<32 for long: half of it is left out, so that the number reaches to a list's index and behind a score.
+func sortKey(key []byte) (high, low uint64) {
+	const more = 3 // bytes behind the id in high
+	var head [elementPrefixLen + more + 8]byte
+	copy(head[:], key)
+	switch head[0] {
+	case rowElement, rowScore, rowSlot, rowGroup, rowConsumer:
+		high = uint64(head[0]) << 56
+		id := binary.BigEndian.Uint64(head[1:])
+		if id >= math.MaxUint32 { // all of these are equal here
+			return high | math.MaxUint32<<(8*more), 0
+		}
+		rest := binary.BigEndian.Uint32(head[elementPrefixLen:]) >> (32 - 8*more)
+		return high | id<<(8*more) | uint64(rest), binary.BigEndian.Uint64(head[elementPrefixLen+more:])
+	}
+	return binary.BigEndian.Uint64(head[:]), binary.BigEndian.Uint64(head[8:])
 }
 
 // all returns the rows that are to be applied, in order, but for the state row, which comes last.

@@ -2,10 +2,12 @@ package shard
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -128,6 +130,35 @@ func TestStageRanges(t *testing.T) {
 		if c.stage(g); filled(t, st, g) != c.want {
 			t.Errorf("%s: the batch has not %q", name, c.want)
 		}
+	}
+}
+
+// TestStageSorts checks that rows are in the order of their keys, whichever part of them differs.
+func TestStageSorts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	ids := []uint64{0, 1, 255, 256, 1 << 24, math.MaxUint32 - 1, math.MaxUint32, 1 << 32, 1<<32 + 1, math.MaxUint64}
+	keys := make(map[string]bool)
+	for range 5000 {
+		key := []byte{"efgklmoqsxy"[rng.IntN(11)]} // but for the state row, which comes last
+		if rng.IntN(3) > 0 {
+			key = binary.BigEndian.AppendUint64(key, ids[rng.IntN(len(ids))])
+		}
+		for range rng.IntN(16) {
+			key = append(key, "\x00\x01\xff"[rng.IntN(3)])
+		}
+		keys[string(key)] = true
+	}
+	g := newStage()
+	for key := range keys {
+		g.makeRoom(1)
+		g.put([]byte(key), nil, false, true)
+	}
+	var got []string
+	for _, r := range g.all() {
+		got = append(got, string(g.keyOf(r.row)))
+	}
+	if want := slices.Sorted(maps.Keys(keys)); !slices.Equal(got, want) {
+		t.Errorf("the rows are in another order than their keys")
 	}
 }
 
