@@ -5,24 +5,26 @@ package shard
 // that is dead was deleted by the transaction in progress, or is known not to exist. What else is cached exists, so when as many entries
 // live as the collection counts, the cache is the whole collection and answers for absent elements too.
 type elements[V any] struct {
-	rows   map[string]element[V]
-	killed []string // names of entries that the transaction has deleted; some may live again
-	idle   []string // names of entries that are forgotten with the commit, see uncache
-	dead   int      // entries that are dead
-	bytes  int      // estimate of the resident bytes, without names
-	names  *nameSet // of all elements, cached or not; nil if they are not known
+	rows   map[string]*element[V]
+	last   *element[V]   // that was asked for last, nil if there is none: what is done with an element often begins with a look at it
+	killed []*element[V] // that the transaction has deleted; some may live again
+	idle   []*element[V] // that are forgotten with the commit, see uncache
+	dead   int           // entries that are dead
+	bytes  int           // estimate of the resident bytes, without names
+	names  *nameSet      // of all elements, cached or not; nil if they are not known
 }
 
 type element[V any] struct {
 	val  V
+	name string // as it is in the map: who forgets the entry later needs no copy
 	dead bool
-	name string // as it is in the map: who replaces the entry or forgets it later needs no copy
+	idle bool // it is among those that are idle
 }
 
 // elementOverhead is what a cached element costs in memory, about, besides its name and value.
 const elementOverhead = 96
 
-func newElements[V any]() elements[V] { return elements[V]{rows: make(map[string]element[V])} }
+func newElements[V any]() elements[V] { return elements[V]{rows: make(map[string]*element[V])} }
 
 func (e *elements[V]) footprint() int { return e.bytes + e.names.footprint() }
 
@@ -46,64 +48,98 @@ func (e *elements[V]) removed(name []byte) {
 	}
 }
 
-// has tells whether there is an entry, dead or alive.
-func (e *elements[V]) has(name []byte) bool {
-	_, ok := e.rows[string(name)]
-	return ok
+// find returns the entry, dead or alive, nil if there is none. It is valid until it is forgotten.
+func (e *elements[V]) find(name []byte) *element[V] {
+	if e.last != nil && e.last.name == string(name) {
+		return e.last
+	}
+	el := e.rows[string(name)]
+	if el != nil {
+		e.last = el
+	}
+	return el
+}
+
+// enter makes an entry where there is none, and keeps its name.
+func (e *elements[V]) enter(name string) *element[V] {
+	el := &element[V]{name: name}
+	e.rows[name], e.last = el, el
+	e.bytes += len(name) + elementOverhead
+	return el
+}
+
+// forget takes the entry out.
+func (e *elements[V]) forget(el *element[V]) {
+	delete(e.rows, el.name)
+	if e.last == el {
+		e.last = nil
+	}
+	if el.dead {
+		e.dead--
+	}
+	e.bytes -= len(el.name) + elementOverhead
+	el.dead, el.idle = false, false // it may be listed once more
 }
 
 // live counts the entries that exist.
 func (e *elements[V]) live() int { return len(e.rows) - e.dead }
 
 // putNew adds the entry of an element that has none, and keeps its name.
-func (e *elements[V]) putNew(name string, val V, size int) {
-	e.rows[name] = element[V]{val: val, name: name}
-	e.bytes += len(name) + elementOverhead + size
+func (e *elements[V]) putNew(name string, val V, size int) *element[V] {
+	el := e.enter(name)
+	el.val = val
+	e.bytes += size
+	return el
 }
 
-// put adds or replaces an entry; size and oldSize are the resident sizes of its new and old value. It returns the name as it is kept.
-func (e *elements[V]) put(name []byte, val V, size, oldSize int) string {
-	old, ok := e.rows[string(name)]
+// putAbsent is put for an element that is not there, but may have an entry that says so.
+func (e *elements[V]) putAbsent(name []byte, val V, size int) *element[V] {
+	if e.dead == 0 {
+		return e.putNew(string(name), val, size)
+	}
+	return e.put(name, val, size, 0)
+}
+
+// put adds or replaces an entry; size and oldSize are the resident sizes of its new and old value.
+func (e *elements[V]) put(name []byte, val V, size, oldSize int) *element[V] {
+	el := e.find(name)
 	switch {
-	case !ok:
-		own := string(name)
-		e.putNew(own, val, size)
-		return own
-	case old.dead:
+	case el == nil:
+		return e.putNew(string(name), val, size)
+	case el.dead:
+		el.dead = false
 		e.dead--
 		e.bytes += size
 	default:
 		e.bytes += size - oldSize
 	}
-	e.rows[old.name] = element[V]{val: val, name: old.name}
-	return old.name
+	el.val = val
+	return el
 }
 
 // kill marks the entry of an element that was there as deleted by the transaction; size is the resident size of the value that goes.
 func (e *elements[V]) kill(name []byte, size int) {
-	old, ok := e.rows[string(name)]
-	if ok {
+	el := e.find(name)
+	if el == nil {
+		el = e.enter(string(name))
+	} else {
 		e.bytes -= size
-		if old.dead {
+		if el.dead {
 			return
 		}
-	} else {
-		old.name = string(name)
-		e.bytes += len(name) + elementOverhead
 	}
 	e.removed(name)
-	e.rows[old.name] = element[V]{dead: true, name: old.name}
+	var none V
+	el.val, el.dead = none, true
 	e.dead++
-	e.killed = append(e.killed, old.name)
+	e.killed = append(e.killed, el)
 }
 
 // settle forgets what the transaction has deleted after its commit.
 func (e *elements[V]) settle() {
-	for _, name := range e.killed {
-		if e.rows[name].dead {
-			delete(e.rows, name)
-			e.dead--
-			e.bytes -= len(name) + elementOverhead
+	for _, el := range e.killed {
+		if el.dead {
+			e.forget(el)
 		}
 	}
 	e.killed = emptied(e.killed)
@@ -112,59 +148,52 @@ func (e *elements[V]) settle() {
 // uncache forgets the entry; size is the resident size of a value. If the transaction has changed the collection, that waits for the
 // commit: until then the entry may be what the transaction has made it.
 func (e *elements[V]) uncache(o *object, name []byte, size func(V) int) {
-	el, ok := e.rows[string(name)]
+	el := e.find(name)
 	switch {
-	case !ok:
+	case el == nil || el.idle:
 	case o.dirty:
-		e.idle = append(e.idle, el.name)
+		el.idle = true
+		e.idle = append(e.idle, el)
 	default:
-		e.drop(el.name, size)
+		e.drop(el, size)
 	}
 }
 
 // settleIdle forgets after a commit what was to wait for it.
 func (e *elements[V]) settleIdle(size func(V) int) {
-	for _, name := range e.idle {
-		e.drop(name, size)
+	for _, el := range e.idle {
+		if el.idle {
+			e.drop(el, size)
+		}
 	}
 	e.idle = emptied(e.idle)
 }
 
-func (e *elements[V]) drop(name string, size func(V) int) {
-	el, ok := e.rows[name]
-	if !ok {
-		return
-	}
-	delete(e.rows, name)
-	e.bytes -= len(name) + elementOverhead
-	if el.dead {
-		e.dead--
-	} else {
+func (e *elements[V]) drop(el *element[V], size func(V) int) {
+	if !el.dead {
 		e.bytes -= size(el.val)
 	}
+	e.forget(el)
 }
 
-// maxKeptNames is how many names a collection keeps room for between transactions.
-const maxKeptNames = 1 << 10
+// maxKeptEntries is how many entries a collection keeps room for between transactions.
+const maxKeptEntries = 1 << 10
 
-// emptied is the list for the names of the next transaction.
-func emptied(names []string) []string {
-	if cap(names) > maxKeptNames {
+// emptied is the list for the entries of the next transaction.
+func emptied[V any](entries []*element[V]) []*element[V] {
+	if cap(entries) > maxKeptEntries {
 		return nil
 	}
-	clear(names)
-	return names[:0]
+	clear(entries)
+	return entries[:0]
 }
 
 // absent notes that there is no such element.
 func (e *elements[V]) absent(name []byte) {
-	if e.has(name) {
-		return
+	if e.find(name) == nil {
+		e.enter(string(name)).dead = true
+		e.dead++
 	}
-	own := string(name)
-	e.rows[own] = element[V]{dead: true, name: own}
-	e.dead++
-	e.bytes += len(name) + elementOverhead
 }
 
 // thin keeps a quarter of the entries, those that the map yields first. The map is built anew, since a Go map never gives memory back;
@@ -183,9 +212,8 @@ func (e *elements[V]) thin(o *object, size func(V) int) {
 		}
 	}
 	keep := len(e.rows) / 4
-	rows := make(map[string]element[V], keep)
-	e.bytes = 0
-	e.dead = 0
+	rows := make(map[string]*element[V], keep)
+	e.last, e.bytes, e.dead = nil, 0, 0
 	for name, el := range e.rows {
 		if len(rows) >= keep {
 			break

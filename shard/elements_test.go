@@ -13,14 +13,17 @@ func TestElementsCount(t *testing.T) {
 		size := func(val int) int { return val }
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"a", "bb", "ccc", "dddd"}).Draw(t, "name")
-			old := e.rows[name].val
+			old := 0
+			if el := e.find([]byte(name)); el != nil {
+				old = el.val
+			}
 			switch rapid.IntRange(0, 5).Draw(t, "step") {
 			case 0, 1:
 				val := rapid.IntRange(0, 9).Draw(t, "size")
 				if _, there := e.rows[name]; !there && rapid.Bool().Draw(t, "insert") {
 					e.putNew(name, val, val)
-				} else if kept := e.put([]byte(name), val, val, old); kept != name {
-					t.Fatalf("%q is kept as %q", name, kept)
+				} else if kept := e.put([]byte(name), val, val, old); kept != e.rows[name] {
+					t.Fatalf("%q is kept as %v", name, kept)
 				}
 			case 2:
 				e.kill([]byte(name), old)
@@ -29,7 +32,9 @@ func TestElementsCount(t *testing.T) {
 			case 4:
 				e.settle()
 			case 5:
-				e.drop(name, size)
+				if el := e.find([]byte(name)); el != nil {
+					e.drop(el, size)
+				}
 			}
 			dead, bytes := 0, 0
 			for name, el := range e.rows {

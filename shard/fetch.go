@@ -100,9 +100,9 @@ func (s *Shard) fetch(o *object, rows []fetched) error {
 func (o *object) knows(element []byte) bool {
 	switch {
 	case o.hash != nil:
-		return o.hash.has(element) || o.hash.lacks(o, element)
+		return o.hash.find(element) != nil || o.hash.lacks(o, element)
 	case o.zset != nil:
-		return o.zset.has(element) || o.zset.lacks(o, element)
+		return o.zset.find(element) != nil || o.zset.lacks(o, element)
 	}
 	return true // there is no such collection
 }

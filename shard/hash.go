@@ -28,7 +28,7 @@ func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) 
 	if o.kind == KindNone {
 		return nil, false, nil
 	}
-	if el, ok := o.hash.rows[string(field)]; ok {
+	if el := o.hash.find(field); el != nil {
 		return el.val, !el.dead, nil
 	}
 	if o.hash.lacks(o, field) {
@@ -148,7 +148,7 @@ func (h Hash) Each(fn func(field, val []byte) bool) error {
 		}
 		return s.eachElement(o, 0, func(field, val []byte) bool {
 			if o.count <= cacheWholeLimit {
-				if _, cached := o.hash.rows[string(field)]; !cached {
+				if o.hash.find(field) == nil {
 					o.hash.put(field, append([]byte(nil), val...), len(val), 0)
 				}
 			}

@@ -99,8 +99,8 @@ func (s *Shard) buryCached(o *object) bool {
 			}
 		}
 	case o.kind == KindSet && o.set.complete(o):
-		for _, name := range o.set.order {
-			drop(name)
+		for _, el := range o.set.order {
+			drop(el.name)
 		}
 	case o.kind == KindZSet && o.zset.complete(o):
 		for name, el := range o.zset.rows {

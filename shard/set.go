@@ -13,25 +13,18 @@ func (d DB) SetOf(key []byte) (Set, error) {
 // that drawing a random member of a cached set is one step.
 type setBody struct {
 	elements[int]
-	order []string
+	order []*element[int]
 }
 
 func newSetBody() *setBody { return &setBody{elements: newElements[int]()} }
 
 // add adds a member that is not there.
 func (b *setBody) add(member []byte) {
-	var name string
-	if b.dead == 0 {
-		name = string(member)
-		b.putNew(name, len(b.order), 0)
-	} else { // one of these may be the member's
-		name = b.put(member, len(b.order), 0, 0)
-	}
-	b.order = append(b.order, name)
+	b.order = append(b.order, b.putAbsent(member, len(b.order), 0))
 }
 
 func (b *setBody) remove(member []byte) {
-	if el, ok := b.rows[string(member)]; ok && !el.dead {
+	if el := b.find(member); el != nil && !el.dead {
 		b.unorder(el.val)
 	}
 	b.kill(member, 0)
@@ -42,19 +35,18 @@ func (b *setBody) unorder(place int) {
 	last := len(b.order) - 1
 	if place != last {
 		moved := b.order[last]
-		b.order[place] = moved
-		b.rows[moved] = element[int]{val: place, name: moved}
+		b.order[place], moved.val = moved, place
 	}
-	b.order[last] = ""
+	b.order[last] = nil
 	b.order = b.order[:last]
 }
 
 func (b *setBody) shrink(o *object) {
 	b.thin(o, func(int) int { return 0 })
-	b.order = make([]string, 0, len(b.rows))
-	for name := range b.rows {
-		b.rows[name] = element[int]{val: len(b.order), name: name}
-		b.order = append(b.order, name)
+	b.order = make([]*element[int], 0, len(b.rows))
+	for _, el := range b.rows {
+		el.val = len(b.order)
+		b.order = append(b.order, el)
 	}
 }
 
@@ -62,7 +54,7 @@ func (s *Shard) isMember(o *object, member []byte) (bool, error) {
 	if o.kind == KindNone {
 		return false, nil
 	}
-	if el, ok := o.set.rows[string(member)]; ok {
+	if el := o.set.find(member); el != nil {
 		return !el.dead, nil
 	}
 	if o.set.lacks(o, member) {
@@ -129,8 +121,8 @@ func (s *Shard) removeMember(o *object, member []byte) {
 func (t Set) Each(fn func(member []byte) bool) error {
 	return untilStopped(&t.handle, func(s *Shard, o *object) (bool, error) {
 		if o.set.complete(o) {
-			for _, name := range o.set.order {
-				if !fn([]byte(name)) {
+			for _, el := range o.set.order {
+				if !fn([]byte(el.name)) {
 					return false, nil
 				}
 			}
@@ -138,7 +130,7 @@ func (t Set) Each(fn func(member []byte) bool) error {
 		}
 		return s.eachElement(o, 0, func(member, _ []byte) bool {
 			if o.count <= cacheWholeLimit {
-				if _, cached := o.set.rows[string(member)]; !cached {
+				if o.set.find(member) == nil {
 					o.set.add(member)
 				}
 			}
@@ -243,7 +235,7 @@ const randomMemberWindow = 16
 func (s *Shard) randomMember(o *object) ([]byte, error) {
 	rnd := s.store.rand
 	if o.set.complete(o) {
-		return []byte(o.set.order[rnd.IntN(len(o.set.order))]), nil
+		return []byte(o.set.order[rnd.IntN(len(o.set.order))].name), nil
 	}
 	var near [][]byte
 	from := rnd.Uint32()

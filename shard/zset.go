@@ -80,7 +80,7 @@ func (s *Shard) score(o *object, member []byte) (score float64, ok bool, err err
 	if o.kind == KindNone {
 		return 0, false, nil
 	}
-	if el, ok := o.zset.rows[string(member)]; ok {
+	if el := o.zset.find(member); el != nil {
 		return el.val, !el.dead, nil
 	}
 	if o.zset.lacks(o, member) {
@@ -166,7 +166,7 @@ func (s *Shard) setScore(o *object, member []byte, score float64, there bool) {
 		o.zset.created(member)
 	}
 	s.putScored(o, member, score, !there)
-	e := scored{score, o.zset.put(member, score, scoreSize, scoreSize)}
+	e := scored{score, o.zset.put(member, score, scoreSize, scoreSize).name}
 	o.zset.insert(e)
 	s.cache.ranks.change(o.id, e, 1)
 }
@@ -253,7 +253,7 @@ func (z ZSet) Each(fn func(member []byte, score float64) bool) error {
 		return s.eachElement(o, 0, func(member, raw []byte) bool {
 			score := scoreFromSortable(binary.BigEndian.Uint64(raw))
 			if o.count <= cacheWholeLimit {
-				if _, cached := o.zset.rows[string(member)]; !cached {
+				if o.zset.find(member) == nil {
 					o.zset.put(member, score, scoreSize, scoreSize)
 				}
 			}

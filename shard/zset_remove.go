@@ -197,7 +197,7 @@ func (s *Shard) cutOut(o *object, r stretch, n int64) error {
 		score, member := scoreOf(it.Key())
 		s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 		s.delete(s.keyBuf)
-		if _, cached := b.rows[string(member)]; cached {
+		if b.find(member) != nil {
 			b.kill(member, scoreSize)
 		} else {
 			b.removed(member)
