@@ -48,10 +48,16 @@ func (t *Tx) Heartbeat(worker, id []byte, leaseMs int64) (untilMs int64, err err
 
 // change saves the task as it is patched, and keeps it for the retention of its queue; exactly for that if it has ended.
 func (t *Tx) change(policy *Policy, ended bool) error {
-	if err := t.save(); err != nil {
+	if !ended {
+		if err := t.save(); err != nil {
+			return err
+		}
+		return t.keep(t.task.id, policy, false)
+	}
+	if _, err := t.tasks.SetIdle(t.task.id, t.patched()); err != nil {
 		return err
 	}
-	if err := t.keep(t.task.id, policy, ended); err != nil || !ended {
+	if err := t.keep(t.task.id, policy, true); err != nil {
 		return err
 	}
 	return t.uncache(t.task.id)
@@ -130,7 +136,7 @@ func (t *Tx) putResult(status string, s Submission) error {
 	}
 	dst = append(append(dst, `,"completedAt":`...), t.now()...)
 	t.json = append(dst, '}')
-	_, err := t.results.Set(t.task.id, t.json)
+	_, err := t.results.SetIdle(t.task.id, t.json)
 	return err
 }
 

@@ -201,10 +201,15 @@ func (t *Tx) now() []byte { return t.stamp.format(t.db.Now(), time.RFC3339Nano) 
 
 // save writes the task as it is patched. What it has become is t.saved.
 func (t *Tx) save() error {
+	_, err := t.tasks.Set(t.task.id, t.patched())
+	return err
+}
+
+// patched is the JSON of the task as it is patched, which t.saved is then.
+func (t *Tx) patched() []byte {
 	t.task.put(fieldUpdatedAt, t.now())
 	t.task.patchInto(&t.saved.doc, &t.task.patch)
-	_, err := t.tasks.Set(t.task.id, t.saved.doc.text)
-	return err
+	return t.saved.doc.text
 }
 
 // retentionSlack is by how many seconds the end of the retention of a task that has not ended may lag behind. Setting it at

@@ -19,6 +19,7 @@ type element[V any] struct {
 	name string // as it is in the map: who forgets the entry later needs no copy
 	dead bool
 	idle bool // it is among those that are idle
+	lent bool // val is memory that is used again after the commit, when the entry is forgotten; of a hash
 }
 
 // elementOverhead is what a cached element costs in memory, about, besides its name and value.
@@ -113,7 +114,7 @@ func (e *elements[V]) put(name []byte, val V, size, oldSize int) *element[V] {
 	default:
 		e.bytes += size - oldSize
 	}
-	el.val = val
+	el.val, el.lent = val, false
 	return el
 }
 
@@ -130,7 +131,7 @@ func (e *elements[V]) kill(name []byte, size int) {
 	}
 	e.removed(name)
 	var none V
-	el.val, el.dead = none, true
+	el.val, el.dead, el.lent = none, true, false
 	e.dead++
 	e.killed = append(e.killed, el)
 }
@@ -150,12 +151,19 @@ func (e *elements[V]) settle() {
 func (e *elements[V]) uncache(o *object, name []byte, size func(V) int) {
 	el := e.find(name)
 	switch {
-	case el == nil || el.idle:
+	case el == nil:
 	case o.dirty:
-		el.idle = true
-		e.idle = append(e.idle, el)
+		e.forgetLater(el)
 	default:
 		e.drop(el, size)
+	}
+}
+
+// forgetLater has the entry forgotten with the commit.
+func (e *elements[V]) forgetLater(el *element[V]) {
+	if !el.idle {
+		el.idle = true
+		e.idle = append(e.idle, el)
 	}
 }
 

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -265,6 +266,60 @@ func TestUncache(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestSetIdle: what is set so is at hand until the commit, as other fields are set and it is set again, and is then read again. The values
+// that were read stay as they are when later transactions use the memory of the batch again.
+func TestSetIdle(t *testing.T) {
+	const n = 8
+	st := openFilled(t, n)
+	defer closeTest(t, st)
+	type reading struct {
+		val  []byte
+		want string
+	}
+	var read []reading
+	get := func(h Hash, s *Shard, want string, wantRead int64) {
+		before := s.stats.RowsRead
+		val, ok, err := h.Get(numbered(3))
+		if string(val) != want || !ok || err != nil || s.stats.RowsRead-before != wantRead {
+			t.Errorf("got %q, %t, %v from %d rows, want %q from %d", val, ok, err, s.stats.RowsRead-before, want, wantRead)
+		}
+		read = append(read, reading{val, want})
+	}
+	for _, val := range []string{"one", "", "three"} {
+		onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
+			created, err := h.SetIdle(numbered(3), []byte(val+" first"))
+			if created {
+				t.Error("it was there, and was created")
+			}
+			get(h, s, val+" first", 0)
+			if err == nil {
+				_, err = h.SetIdle(numbered(3), []byte(val))
+			}
+			for i := range 4 * n {
+				if i != 3 && err == nil {
+					_, err = h.Set(numbered(i), []byte(val+" of another"))
+				}
+			}
+			get(h, s, val, 0)
+			get(h, s, val, 0)
+			return err
+		})
+		onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
+			if hash := h.o.hash; hash.rows[string(numbered(3))] != nil || len(hash.rows) != 4*n-1 || len(hash.idle) != 0 {
+				t.Errorf("%d fields are cached, want all but one", len(hash.rows))
+			}
+			get(h, s, val, 1)
+			_, err := h.Set(numbered(5), bytes.Repeat([]byte("x"), 1<<10))
+			return err
+		})
+	}
+	for i, r := range read {
+		if string(r.val) != r.want {
+			t.Errorf("the value that was read as the %dth has become %q, was %q", i, r.val, r.want)
+		}
+	}
 }
 
 // TestUncacheUnchanged: of a collection that the transaction has not changed an element is forgotten at once, whether it is there or

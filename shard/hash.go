@@ -1,5 +1,7 @@
 package shard
 
+import "bytes"
+
 // Hash is the hash at a key. The handle of a missing key is an empty hash.
 type Hash struct{ handle }
 
@@ -29,6 +31,9 @@ func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) 
 		return nil, false, nil
 	}
 	if el := o.hash.find(field); el != nil {
+		if el.lent {
+			el.val, el.lent = bytes.Clone(el.val), false
+		}
 		return el.val, !el.dead, nil
 	}
 	if o.hash.lacks(o, field) {
@@ -66,6 +71,23 @@ func (h Hash) Set(field, val []byte) (created bool, err error) {
 	return !ok, nil
 }
 
+// SetIdle is Set followed by Uncache, without memory of its own for the value.
+func (h Hash) SetIdle(field, val []byte) (created bool, err error) {
+	s, o, err := h.writable(field)
+	if err != nil {
+		return false, err
+	}
+	old, ok, err := s.field(o, field)
+	if err != nil {
+		return false, err
+	}
+	s.writeField(o, field, val, ok)
+	el := o.hash.put(field, s.lastValue(val), len(val), len(old))
+	el.lent = true
+	o.hash.forgetLater(el)
+	return !ok, nil
+}
+
 // SetNew sets a field that is not there, which the caller knows for sure, so it need not be looked for.
 func (h Hash) SetNew(field, val []byte) error {
 	s, o, err := h.writable(field)
@@ -77,6 +99,12 @@ func (h Hash) SetNew(field, val []byte) error {
 
 // setField sets a field in place of the one that is there, if there is one, with a value of oldLen bytes.
 func (s *Shard) setField(o *object, field, val []byte, oldLen int, there bool) {
+	s.writeField(o, field, val, there)
+	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), oldLen)
+}
+
+// writeField writes a field's row.
+func (s *Shard) writeField(o *object, field, val []byte, there bool) {
 	s.modify(o)
 	if len(s.queues) > 0 && o.track != nil && o.track.Elements {
 		s.signal(o, field)
@@ -87,7 +115,15 @@ func (s *Shard) setField(o *object, field, val []byte, oldLen int, there bool) {
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	s.put(s.keyBuf, val, !there)
-	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), oldLen)
+}
+
+// lastValue is the value that was written last, in the batch's own memory: it stays as it is until the batch is used again.
+func (s *Shard) lastValue(val []byte) []byte {
+	if s.tx.spent.tooMuch { // then it was not written
+		return bytes.Clone(val)
+	}
+	rows := s.batch.Repr()
+	return rows[len(rows)-len(val) : len(rows) : len(rows)]
 }
 
 // NoteAbsent tells that the hash has no such field, which the caller knows for sure. So setting it needs no look into the store.

@@ -305,7 +305,8 @@ func (m *storeMachine) stepHash(t *rapid.T, d DB, db int, key string) {
 			continue
 		}
 		val := drawMember(t)
-		created, err := h.Set([]byte(field), []byte(val))
+		set := rapid.SampledFrom([]func(Hash, []byte, []byte) (bool, error){Hash.Set, Hash.SetIdle}).Draw(t, "set")
+		created, err := set(h, []byte(field), []byte(val))
 		ok(t, err)
 		equal(t, "created", created, !had)
 		v.hash[field] = val
