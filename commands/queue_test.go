@@ -178,6 +178,13 @@ func TestMadeIDs(t *testing.T) {
 		if words[1][:8] != words[3][:8] || words[1] == words[3] {
 			t.Errorf("the ids of one key are %s and %s", words[1], words[3])
 		}
+		together := strings.Fields(c.send("q.menqueue " + queue + " 17" + strings.Repeat(" p", 17)))
+		for i := range 17 {
+			id := together[2+2*i]
+			if at, _ := supplier.TimeOf([]byte(id)); at != uint32(4*s.clock.NowMs()+int64(i/8)) {
+				t.Errorf("the time of %s, the id %d of a command, is %x", id, i, at)
+			}
+		}
 	}
 }
 

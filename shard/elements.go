@@ -93,14 +93,6 @@ func (e *elements[V]) putNew(name string, val V, size int) *element[V] {
 	return el
 }
 
-// putAbsent is put for an element that is not there, but may have an entry that says so.
-func (e *elements[V]) putAbsent(name []byte, val V, size int) *element[V] {
-	if e.dead == 0 {
-		return e.putNew(string(name), val, size)
-	}
-	return e.put(name, val, size, 0)
-}
-
 // put adds or replaces an entry; size and oldSize are the resident sizes of its new and old value.
 func (e *elements[V]) put(name []byte, val V, size, oldSize int) *element[V] {
 	el := e.find(name)

@@ -58,21 +58,12 @@ func (h Hash) Get(field []byte) (val []byte, ok bool, err error) {
 }
 
 // Set sets the field and tells whether it is new.
-func (h Hash) Set(field, val []byte) (created bool, err error) {
-	s, o, err := h.writable(field)
-	if err != nil {
-		return false, err
-	}
-	old, ok, err := s.field(o, field)
-	if err != nil {
-		return false, err
-	}
-	s.setField(o, field, val, len(old), ok)
-	return !ok, nil
-}
+func (h Hash) Set(field, val []byte) (created bool, err error) { return h.set(field, val, false) }
 
 // SetIdle is Set followed by Uncache, without memory of its own for the value.
-func (h Hash) SetIdle(field, val []byte) (created bool, err error) {
+func (h Hash) SetIdle(field, val []byte) (created bool, err error) { return h.set(field, val, true) }
+
+func (h Hash) set(field, val []byte, idle bool) (created bool, err error) {
 	s, o, err := h.writable(field)
 	if err != nil {
 		return false, err
@@ -81,10 +72,11 @@ func (h Hash) SetIdle(field, val []byte) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.writeField(o, field, val, ok)
-	el := o.hash.put(field, s.lastValue(val), len(val), len(old))
-	el.lent = true
-	o.hash.forgetLater(el)
+	if idle {
+		s.setIdle(o, field, val, len(old), ok)
+	} else {
+		s.setField(o, field, val, len(old), ok)
+	}
 	return !ok, nil
 }
 
@@ -101,6 +93,14 @@ func (h Hash) SetNew(field, val []byte) error {
 func (s *Shard) setField(o *object, field, val []byte, oldLen int, there bool) {
 	s.writeField(o, field, val, there)
 	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), oldLen)
+}
+
+// setIdle is setField for a field that is forgotten with the commit.
+func (s *Shard) setIdle(o *object, field, val []byte, oldLen int, there bool) {
+	s.writeField(o, field, val, there)
+	el := o.hash.put(field, s.lastValue(val), len(val), oldLen)
+	el.lent = true
+	o.hash.forgetLater(el)
 }
 
 // writeField writes a field's row.
@@ -171,7 +171,7 @@ func (s *Shard) removed(o *object) {
 	}
 }
 
-// Each calls fn for every field until it returns false. The hash may not change meanwhile.
+// Each calls fn, which may not keep the value, for every field until it returns false. The hash may not change meanwhile.
 func (h Hash) Each(fn func(field, val []byte) bool) error {
 	return untilStopped(&h.handle, func(s *Shard, o *object) (bool, error) {
 		if o.hash.complete(o) {

@@ -20,7 +20,13 @@ func newSetBody() *setBody { return &setBody{elements: newElements[int]()} }
 
 // add adds a member that is not there.
 func (b *setBody) add(member []byte) {
-	b.order = append(b.order, b.putAbsent(member, len(b.order), 0))
+	var el *element[int]
+	if b.dead == 0 {
+		el = b.putNew(string(member), len(b.order), 0)
+	} else { // one of these may be the member's
+		el = b.put(member, len(b.order), 0, 0)
+	}
+	b.order = append(b.order, el)
 }
 
 func (b *setBody) remove(member []byte) {

@@ -71,8 +71,10 @@ func TestTimeOf(t *testing.T) {
 		if want := uint32(4*ms + int64(i/8)); !ok || at != want {
 			t.Fatalf("the time of the id %d of %d ms is %#x, %v; want %#x", i, ms, at, ok, want)
 		}
-		if older := uint32(ms/64)<<8 | uint32(behind); older-uint32(4*ms)+256 >= 512 {
-			t.Fatalf("the time of an id of an older server, %#x, is far from %#x", older, 4*ms)
+		tick := uint32(ms / 64)
+		rnd[10], rnd[11], rnd[12], rnd[13] = byte(tick>>16), byte(tick>>8), byte(tick), behind
+		if older, ok := TimeOf([]byte(NewID(1, rnd))); !ok || older-(at-uint32(i/8))+255 > 510 {
+			t.Fatalf("the time of an id of an older server, %#x, %v, is far from %#x", older, ok, at)
 		}
 	})
 	for id, want := range map[string]uint32{
