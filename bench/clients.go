@@ -195,7 +195,7 @@ func driveQueue(ctx context.Context, c *peer.Conn, library clientLibrary, queue 
 				return err
 			}
 			for ; replies > 0; replies-- {
-				raw, err := c.Read()
+				raw, err := c.Next()
 				if err != nil {
 					return err
 				}

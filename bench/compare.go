@@ -253,7 +253,7 @@ func pipelined(c *peer.Conn, n int, command func(dst []byte, i int) []byte) erro
 			return err
 		}
 		for range size {
-			raw, err := c.Read()
+			raw, err := c.Next()
 			if err != nil {
 				return err
 			}

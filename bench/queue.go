@@ -113,13 +113,13 @@ func cycle(ctx context.Context, server *peer.Server, queues, batch, n int) (floa
 	return rate(int(turns)*batch, took), err
 }
 
-// exchange sends commands and calls fn with each of the replies, which is not an error; fn may be nil.
+// exchange sends commands and calls fn with each of the replies, which is not an error, and fn's until it returns; fn may be nil.
 func exchange(c *peer.Conn, commands []byte, replies int, fn func(raw []byte) error) error {
 	if err := c.Write(commands); err != nil {
 		return err
 	}
 	for range replies {
-		raw, err := c.Read()
+		raw, err := c.Next()
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func readAndAck(ctx context.Context, server *peer.Server, depth, requests int) (
 				return err
 			}
 			for range depth {
-				if raw, err := c.Read(); err != nil || string(raw) != ":1\r\n" {
+				if raw, err := c.Next(); err != nil || string(raw) != ":1\r\n" {
 					return errors.Join(err, fmt.Errorf("XACK: %q", raw))
 				}
 			}
@@ -79,7 +79,7 @@ func readAndAck(ctx context.Context, server *peer.Server, depth, requests int) (
 
 // readEntry reads the reply to readOne and returns the id.
 func readEntry(c *peer.Conn) (id string, err error) {
-	raw, err := c.Read()
+	raw, err := c.Next()
 	if err != nil {
 		return "", err
 	}

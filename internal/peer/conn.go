@@ -1,12 +1,12 @@
 package peer
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,10 +20,18 @@ const replyTimeout = time.Minute
 // arrived. It is for one goroutine at a time.
 type Conn struct {
 	nc      net.Conn
-	r       *bufio.Reader
+	in      []byte // arrived
+	taken   int    // of in, by replies
 	out     []byte
 	timeout time.Duration
 }
+
+const (
+	// readAhead is how much a Conn asks the system for at a time, at least.
+	readAhead = 64 << 10
+	// keepRead is the size of the buffer from which on a Conn gives it away with the reply in it.
+	keepRead = 1 << 20
+)
 
 // Dial connects to host:port or, when addr begins with a slash, to a unix socket.
 func Dial(addr string) (*Conn, error) {
@@ -35,7 +43,7 @@ func Dial(addr string) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	return &Conn{nc: nc, r: bufio.NewReaderSize(nc, 64<<10), timeout: replyTimeout}, nil
+	return &Conn{nc: nc, timeout: replyTimeout}, nil
 }
 
 // SetTimeout sets the bound of every later read and write.
@@ -100,10 +108,51 @@ func (c *Conn) Call(args ...string) (Reply, error) {
 // Read reads one whole reply, nested elements and a leading attribute included. At the end of the stream it returns
 // io.EOF if nothing of a reply had arrived.
 func (c *Conn) Read() ([]byte, error) {
-	if err := c.nc.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
-		return nil, fmt.Errorf("read deadline: %w", err)
+	raw, err := c.Next()
+	if err != nil {
+		return nil, err
 	}
-	return readReply(c.r)
+	if cap(c.in) >= keepRead {
+		c.in, c.taken = bytes.Clone(c.in[c.taken:]), 0
+		return raw, nil
+	}
+	return bytes.Clone(raw), nil
+}
+
+// Next is Read without a copy: the reply is the Conn's again with the next call of Next or Read.
+func (c *Conn) Next() ([]byte, error) {
+	reply := frame{left: 1}
+	for {
+		arrived := c.in[c.taken:]
+		switch err := reply.scan(arrived); {
+		case err != nil:
+			return nil, err
+		case reply.left == 0:
+			c.taken += reply.whole
+			return arrived[:reply.whole:reply.whole], nil
+		}
+		if err := c.fill(); err != nil {
+			return nil, cut(err, len(arrived))
+		}
+	}
+}
+
+// fill waits for more to arrive.
+func (c *Conn) fill() error {
+	if c.taken > 0 {
+		c.in, c.taken = c.in[:copy(c.in, c.in[c.taken:])], 0
+	}
+	had := len(c.in)
+	c.in = slices.Grow(c.in, readAhead)
+	if err := c.nc.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
+		return fmt.Errorf("read deadline: %w", err)
+	}
+	n, err := c.nc.Read(c.in[had:cap(c.in)])
+	c.in = c.in[:had+n]
+	if n > 0 {
+		return nil
+	}
+	return err
 }
 
 // AppendCommand appends the command in RESP to dst.
@@ -121,39 +170,44 @@ func AppendCommand(dst []byte, args ...string) []byte {
 	return dst
 }
 
-// readReply collects the bytes of one reply. left counts the replies that are still to come: an aggregate adds its
-// elements, so nesting needs no recursion.
-func readReply(r *bufio.Reader) ([]byte, error) {
-	var raw []byte
-	for left := 1; left > 0; left-- {
-		line, err := r.ReadBytes('\n')
-		if err != nil {
-			return nil, cut(err, len(raw)+len(line))
+// frame is how much of a reply has arrived: whole bytes of lines and strings. left counts the replies that are still to
+// come: an aggregate adds its elements, so nesting needs no recursion.
+type frame struct{ whole, left int }
+
+// scan goes on in the bytes of the reply that have arrived so far.
+func (f *frame) scan(arrived []byte) error {
+	for f.left > 0 {
+		end := bytes.IndexByte(arrived[f.whole:], '\n') + 1
+		if end == 0 {
+			return nil
 		}
-		raw = append(raw, line...)
-		kind, n, err := header(line)
+		kind, n, err := header(arrived[f.whole : f.whole+end])
 		if err != nil {
-			return nil, err
+			return err
 		}
+		more := 0
 		switch kind {
 		case '$', '=', '!':
-			if n < 0 {
-				continue
+			if n >= len(arrived) {
+				return nil
 			}
-			start := len(raw)
-			raw = append(raw, make([]byte, n+2)...)
-			if _, err := io.ReadFull(r, raw[start:]); err != nil {
-				return nil, cut(err, len(raw))
+			if n >= 0 {
+				end += n + len("\r\n")
 			}
 		case '*', '~', '>':
-			left += max(n, 0)
+			more = max(n, 0)
 		case '%':
-			left += 2 * max(n, 0)
+			more = 2 * max(n, 0)
 		case '|': // an attribute is followed by the reply that it describes
-			left += 2*max(n, 0) + 1
+			more = 2*max(n, 0) + 1
 		}
+		if f.whole+end > len(arrived) {
+			return nil
+		}
+		f.whole += end
+		f.left += more - 1
 	}
-	return raw, nil
+	return nil
 }
 
 // cut names the end of the stream within a reply; before a reply it stays io.EOF.

@@ -1,7 +1,7 @@
 package peer
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -18,22 +18,67 @@ func TestReadReply(t *testing.T) {
 		"*-1\r\n", "*0\r\n", "*2\r\n:1\r\n*1\r\n$1\r\nx\r\n", "%1\r\n+k\r\n~1\r\n:1\r\n", ">1\r\n+m\r\n",
 		"|1\r\n+a\r\n:1\r\n$1\r\nx\r\n",
 	}
-	r := bufio.NewReader(strings.NewReader(strings.Join(whole, "")))
-	for _, want := range whole {
-		got, err := readReply(r)
-		if err != nil || string(got) != want {
-			t.Fatalf("read %q, %v; want %q", got, err, want)
+	for _, step := range []int{1, 7, 1 << 20} {
+		c := arriving(strings.Join(whole, ""), step)
+		for i, want := range whole {
+			read := c.Read
+			if i%3 == 0 {
+				read = c.Next
+			}
+			got, err := read()
+			if err != nil || string(got) != want {
+				t.Fatalf("read %q, %v; want %q", got, err, want)
+			}
+			if _, err := Parse(got); err != nil {
+				t.Errorf("parse %q: %v", got, err)
+			}
 		}
-		if _, err := Parse(got); err != nil {
-			t.Errorf("parse %q: %v", got, err)
+		if _, err := c.Read(); err != io.EOF {
+			t.Errorf("after the last reply: %v, want io.EOF", err)
 		}
 	}
-	if _, err := readReply(r); err != io.EOF {
-		t.Errorf("after the last reply: %v, want io.EOF", err)
-	}
-	for _, bad := range []string{"+OK\n", "?1\r\n", "$x\r\n", "*-2\r\n", "$5\r\nab", "*2\r\n:1\r\n"} {
-		if raw, err := readReply(bufio.NewReader(strings.NewReader(bad))); err == nil {
+	for _, bad := range []string{"+OK\n", "?1\r\n", "$x\r\n", "*-2\r\n", "$5\r\nab", "*2\r\n:1\r\n", "$9223372036854775807\r\nab"} {
+		if raw, err := arriving(bad, 1).Read(); err == nil {
 			t.Errorf("read %q from malformed %q without an error", raw, bad)
+		}
+	}
+}
+
+// arriving is a Conn at which text arrives, so many bytes at a time, and then the end.
+func arriving(text string, step int) *Conn {
+	return &Conn{nc: &script{text: strings.NewReader(text), step: step}}
+}
+
+// script is a connection whose other end has written everything.
+type script struct {
+	net.Conn
+	text *strings.Reader
+	step int
+}
+
+func (s *script) Read(p []byte) (int, error)      { return s.text.Read(p[:min(len(p), s.step)]) }
+func (s *script) SetReadDeadline(time.Time) error { return nil }
+
+// TestReadKeeps reads replies of which each is the caller's, small and large, whatever comes behind them.
+func TestReadKeeps(t *testing.T) {
+	var text strings.Builder
+	var want, got [][]byte
+	for i, length := range []int{10, keepRead, 0, 3 * readAhead, keepRead + 1, 5} {
+		raw := AppendCommand(nil, strings.Repeat(string('a'+rune(i)), length))
+		want = append(want, raw)
+		text.Write(raw)
+	}
+	c := arriving(text.String(), 100_003)
+	for range want {
+		raw, err := c.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, raw)
+	}
+	for i := range want {
+		if !bytes.Equal(got[i], want[i]) {
+			t.Errorf("reply %d of %d bytes is %d bytes, %.20q…", i, len(want[i]), len(got[i]), got[i])
 		}
 	}
 }
