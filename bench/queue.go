@@ -53,9 +53,9 @@ type lifecycle interface {
 	claimAndSubmit(c *peer.Conn, queue, batch int) error
 }
 
-func lifecycleOf(kind peer.Kind) lifecycle {
+func lifecycleOf(kind peer.Kind, queues, batch int) lifecycle {
 	if kind == peer.Codeq {
-		return nativeLife{}
+		return newNativeLife(queues, batch)
 	}
 	return &sequenceLife{claim: nameOf(codeqclient.ClaimScript), json: newTaskTexts()}
 }
@@ -65,7 +65,7 @@ func lifecycleOf(kind peer.Kind) lifecycle {
 func cycle(ctx context.Context, server *peer.Server, queues, batch, n int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	life := lifecycleOf(server.Kind())
+	life := lifecycleOf(server.Kind(), queues, batch)
 	turns := int64(n / batch)
 	roles := make(chan func(c *peer.Conn) error, queueProducers+queueWorkers)
 	enqueued := make(chan int, enqueuedAhead)
@@ -136,13 +136,25 @@ func exchange(c *peer.Conn, commands []byte, replies int, fn func(raw []byte) er
 	return nil
 }
 
-// nativeLife is codeq's own commands.
-type nativeLife struct{}
+// nativeLife is codeq's own commands, by queue those that are always the same.
+type nativeLife struct{ enqueues, claims [][]byte }
+
+func newNativeLife(queues, batch int) (l nativeLife) {
+	for queue := range queues {
+		claim := []string{"Q.CLAIM", "worker", "COMMANDS", "1", queueName(queue)}
+		if batch > 1 {
+			claim = append(claim, "COUNT", strconv.Itoa(batch))
+		}
+		l.enqueues = append(l.enqueues, appendEnqueue(nil, queue, batch))
+		l.claims = append(l.claims, peer.AppendCommand(nil, claim...))
+	}
+	return l
+}
 
 func queueName(queue int) string { return "render" + strconv.Itoa(queue) }
 
-func (nativeLife) enqueue(c *peer.Conn, queue, batch int) error {
-	return exchange(c, appendEnqueue(nil, queue, batch), 1, nil)
+func (l nativeLife) enqueue(c *peer.Conn, queue, _ int) error {
+	return exchange(c, l.enqueues[queue], 1, nil)
 }
 
 func appendEnqueue(dst []byte, queue, batch int) []byte {
@@ -157,14 +169,13 @@ func appendEnqueue(dst []byte, queue, batch int) []byte {
 	return peer.AppendCommand(dst, append(args, "PRIORITY", strconv.Itoa(waitingPriority))...)
 }
 
-func (nativeLife) claimAndSubmit(c *peer.Conn, queue, batch int) error {
-	claim := []string{"Q.CLAIM", "worker", "COMMANDS", "1", queueName(queue)}
-	if batch > 1 {
-		claim = append(claim, "COUNT", strconv.Itoa(batch))
-	}
-	var submits []byte
+// submitBytes is about what a Q.SUBMIT takes on the wire.
+const submitBytes = 128
+
+func (l nativeLife) claimAndSubmit(c *peer.Conn, queue, batch int) error {
+	submits := make([]byte, 0, batch*submitBytes)
 	claimed := 0
-	err := exchange(c, peer.AppendCommand(nil, claim...), 1, func(raw []byte) error {
+	err := exchange(c, l.claims[queue], 1, func(raw []byte) error {
 		return eachClaimed(raw, func(id string) {
 			claimed++
 			submits = peer.AppendCommand(submits, "Q.SUBMIT", "worker", id, "RESULT", taskResult)
@@ -295,6 +306,7 @@ func (l *sequenceLife) submit(c *peer.Conn, q codeqclient.Queue, ids []string) e
 		dst = peer.AppendCommand(dst, "HSET", keyTasks, id, strings.Join(text, id))
 		return peer.AppendCommand(dst, "ZADD", keyTTL, until, id)
 	}
+	var out []byte
 	for _, step := range []struct {
 		replies int
 		append  func(dst []byte, id string) []byte
@@ -313,7 +325,7 @@ func (l *sequenceLife) submit(c *peer.Conn, q codeqclient.Queue, ids []string) e
 			return peer.AppendCommand(peer.AppendCommand(dst, "DEL", keyLease+id), "EXEC")
 		}},
 	} {
-		var out []byte
+		out = out[:0]
 		for _, id := range ids {
 			out = step.append(out, id)
 		}
