@@ -306,6 +306,7 @@ func (s *Shard) everyIndex(o *object, from, to int64, end End, fn func(listItem)
 	if from >= to {
 		return nil
 	}
+	s.stagePending()
 	// A stage that is applied meanwhile would be missed if it were asked for later than the iterator is made.
 	applying := s.applying.Load()
 	it, err := s.iterateApplied(s.db, appendIndexKey(nil, o.id, from), appendIndexKey(nil, o.id, to))

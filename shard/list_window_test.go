@@ -80,6 +80,7 @@ func TestListWindows(t *testing.T) {
 // rows that somebody waits for. The caller has the shard locked and does not wait for all.
 func holdStage(t *testing.T, s *Shard) (applied func()) {
 	t.Helper()
+	s.stagePending()
 	if err := s.awaitApplied(); err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,7 @@ type Shard struct {
 	// has arrived and is used again.
 	staged            *stage
 	applying, applied atomic.Pointer[stage]
+	pending           pending // has a lock of its own
 
 	// The transaction in progress.
 

@@ -70,6 +70,7 @@ type slotMachine struct {
 func (m *slotMachine) open(t *rapid.T) {
 	opts := testOptions(m.fs, 1, m.clk)
 	opts.Tracker, opts.CacheBytes, opts.stageBytes, opts.slotStep = m.tracker, m.cache, testStageBytes, m.step
+	opts.pendingBytes = testPendingBytes
 	st, err := Open(opts)
 	ok(t, err)
 	m.st, m.tx = st, st.NewTx()

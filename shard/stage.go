@@ -322,6 +322,7 @@ func (g *stage) areNeighbours(a, b *stagedRow) bool {
 
 // row looks for a row in what is staged. It is valid until the next commit.
 func (s *Shard) row(key []byte) (val []byte, deleted, ok bool) {
+	s.stagePending()
 	if val, deleted, ok = s.staged.get(key); ok {
 		return val, deleted, true
 	}
@@ -330,10 +331,15 @@ func (s *Shard) row(key []byte) (val []byte, deleted, ok bool) {
 
 // stageBatch stages the rows of a committed batch, or applies them at once if they are many, or delete ranges.
 func (s *Shard) stageBatch() error {
-	if s.ranged || s.batch.Len() > s.store.opts.stageBytes {
+	switch {
+	case s.ranged || s.batch.Len() > s.store.opts.stageBytes:
 		return s.passStages(s.batch)
+	case s.batch.Len() > pendingMost*s.store.opts.pendingBytes:
+		s.stagePending()
+		return s.stageRows(s.batch.Reader(), int(s.batch.Count()), s.marked)
 	}
-	return s.stageRows(s.batch.Reader(), int(s.batch.Count()), s.marked)
+	s.handOver()
+	return nil
 }
 
 // passStages applies a batch behind everything that is staged.
@@ -439,6 +445,7 @@ func (s *Shard) awaitApplied() error {
 
 // unstage returns when everything that is staged is applied.
 func (s *Shard) unstage() error {
+	s.stagePending()
 	if err := s.awaitApplied(); err != nil {
 		return err
 	}
@@ -454,6 +461,7 @@ func (s *Shard) unstage() error {
 
 // unstageWithin returns when what is staged of the rows with start <= key < end is applied.
 func (s *Shard) unstageWithin(start, end []byte) error {
+	s.stagePending()
 	group := groupOf(start)
 	if !isWithin(group, end) {
 		return s.unstage()

@@ -239,6 +239,7 @@ func TestStageAhead(t *testing.T) {
 	s := st.shards[0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stagePending()
 	rng := rand.New(rand.NewPCG(3, 4))
 	model := [3]map[string]string{{}, {}, {}}
 	for i := range 30_000 {

@@ -80,11 +80,12 @@ type Options struct {
 	Fatal func(error)
 
 	// For tests; 0: the constants of their names.
-	stageBytes  int   // bytes of rows that fill a stage of a shard
-	stringBytes int   // length up to which a string is kept whole
-	chunkBits   uint8 // logarithm of a chunk's size
-	manyRows    int64 // rows that have to go at once for a range deletion
-	slotStep    int   // elements of an old list that one transaction indexes by slot
+	stageBytes   int   // bytes of rows that fill a stage of a shard
+	pendingBytes int   // bytes of rows that wake the stager of a shard
+	stringBytes  int   // length up to which a string is kept whole
+	chunkBits    uint8 // logarithm of a chunk's size
+	manyRows     int64 // rows that have to go at once for a range deletion
+	slotStep     int   // elements of an old list that one transaction indexes by slot
 }
 
 // Store is the shards of one server, their common log and the directory that holds them:
@@ -133,6 +134,7 @@ func Open(opts Options) (_ *Store, err error) {
 		st.fs = vfs.Default
 	}
 	st.opts.stageBytes = cmp.Or(opts.stageBytes, min(stageBytes, opts.MemtableBytes/stagePart))
+	st.opts.pendingBytes = cmp.Or(opts.pendingBytes, st.opts.stageBytes/pendingPart)
 	st.opts.stringBytes = cmp.Or(opts.stringBytes, stringBytes)
 	st.opts.chunkBits = cmp.Or(opts.chunkBits, chunkBits)
 	st.opts.manyRows = cmp.Or(opts.manyRows, manyRows)
@@ -176,8 +178,9 @@ func Open(opts Options) (_ *Store, err error) {
 	for _, s := range st.shards {
 		s.graves = true // there may be some from before
 		s.nextDeadlineMs = 0
-		st.goroutines.Go(s.janitor)  // stopped by Close
-		st.goroutines.Go(s.keepTime) // stopped by Close
+		st.goroutines.Go(s.janitor)   // stopped by Close
+		st.goroutines.Go(s.keepTime)  // stopped by Close
+		st.goroutines.Go(s.runStager) // stopped by Close
 	}
 	return st, nil
 }
@@ -227,7 +230,7 @@ func (st *Store) openShards(f format) error {
 		s := &Shard{
 			store: st, ordinal: n, name: name, wake: make(chan struct{}, 1),
 			cache:          newObjectCache(st.opts.Databases, st.opts.CacheBytes/len(st.opts.Names)),
-			nextDeadlineMs: math.MaxInt64, staged: newStage(), times: newTimetable(),
+			nextDeadlineMs: math.MaxInt64, staged: newStage(), times: newTimetable(), pending: pending{wake: make(chan struct{}, 1)},
 		}
 		if err := s.open(f); err != nil {
 			return fmt.Errorf("shard %s: %w", name, err)

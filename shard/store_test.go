@@ -72,7 +72,7 @@ func testOptions(fs vfs.FS, n int, clk clock.Clock) Options {
 // openTest opens a store whose stages are so small that every test sees them turn, and with strings in chunks.
 func openTest(t testing.TB, opts Options) *Store {
 	t.Helper()
-	opts.stageBytes = testStageBytes
+	opts.stageBytes, opts.pendingBytes = testStageBytes, testPendingBytes
 	opts.stringBytes = cmp.Or(opts.stringBytes, testStringBytes)
 	opts.chunkBits = cmp.Or(opts.chunkBits, testChunkBits)
 	st, err := Open(opts)
@@ -83,9 +83,10 @@ func openTest(t testing.TB, opts Options) *Store {
 }
 
 const (
-	testStageBytes  = 700
-	testStringBytes = 150
-	testChunkBits   = 6
+	testStageBytes   = 700
+	testPendingBytes = 150
+	testStringBytes  = 150
+	testChunkBits    = 6
 )
 
 func closeTest(t testing.TB, st *Store) {
