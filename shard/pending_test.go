@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,12 +19,14 @@ func TestStager(t *testing.T) {
 	st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
 	defer closeTest(t, st)
 	s, tx := st.shards[0], st.NewTx()
-	commitRow(t, tx, "key", strings.Repeat("v", testPendingBytes))
+	tx.Begin(st.All()) // so nobody else looks
+	defer tx.End()
+	if err := errors.Join(tx.SetSystem("key", bytes.Repeat([]byte{'v'}, testPendingBytes)), tx.Commit()); err != nil {
+		t.Fatal(err)
+	}
 	for s.pending.bytes.Load() > 0 {
 		runtime.Gosched()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if val, _, staged := s.staged.get(systemKey("key")); !staged || len(val) != testPendingBytes {
 		t.Errorf("%q is staged: %t", val, staged)
 	}
@@ -67,6 +70,69 @@ func TestPendingOrder(t *testing.T) {
 		}
 		if err := closer.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestPendingList pops the elements of a list, more than its windows have, while all of its rows are pending.
+func TestPendingList(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.stageBytes, opts.pendingBytes, opts.CacheBytes = 1<<20, 1<<20, 1<<20
+	st, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeTest(t, st)
+	const elements = 600
+	tx := st.NewTx()
+	tx.Begin(st.All())
+	defer tx.End()
+	list, err := tx.DB(0).List([]byte("list"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range elements {
+		if err := errors.Join(list.Push(Tail, fmt.Appendf(nil, "%0300d", i)), tx.Commit()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range elements {
+		if st.shards[0].pending.bytes.Load() == 0 && i == 0 {
+			t.Error("nothing is pending")
+		}
+		val, ok, err := list.Pop(Head)
+		if err = errors.Join(err, tx.Commit()); err != nil || !ok || string(val) != fmt.Sprintf("%0300d", i) {
+			t.Fatalf("element %d is %q, %t, %v", i, val, ok, err)
+		}
+	}
+}
+
+// TestPendingMarks hands over rows that are new and rows of which that is not known, by two commits that are staged together.
+func TestPendingMarks(t *testing.T) {
+	st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
+	defer closeTest(t, st)
+	s, tx := st.shards[0], st.NewTx()
+	tx.Begin(st.All())
+	defer tx.End()
+	s.stagePending()
+	for n := range 3 { // the new row of each commit stands at another place
+		for i := range 3 {
+			if i == n {
+				s.insert(systemKey(fmt.Sprint("new", n)), nil)
+			}
+			if err := tx.SetSystem(fmt.Sprint(n, i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.stagePending()
+	for i := range s.staged.rows {
+		row := &s.staged.rows[i]
+		if key := string(s.staged.keyOf(row)); row.isNew != strings.HasPrefix(key, string(systemKey("new"))) {
+			t.Errorf("%q is new: %t", key, row.isNew)
 		}
 	}
 }
