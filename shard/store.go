@@ -119,7 +119,7 @@ type Store struct {
 	listener   atomic.Pointer[func(pos uint64, notes []Note)]
 	lazyExpiry atomic.Bool // keys expire when they are looked up only
 	stop       chan struct{}
-	goroutines sync.WaitGroup // the trimmer and the shards' janitors, ended by stop
+	goroutines sync.WaitGroup // the trimmer and the shards' janitors, timekeepers and stagers, ended by stop
 }
 
 // Open opens the store, creating it in a directory that holds none, and replays what the log has and the shards
