@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"strconv"
 	"unicode/utf16"
@@ -21,6 +22,8 @@ import (
 //  3. patchInto copies the text with the patch's fields in place of the old ones. A field that was not there comes before
 //     the first one that follows it in codeQ's order; whatever it doesn't know stays where it is, byte for byte. Where members
 //     stand in the new text is known as they are copied, so what has been patched need not be scanned.
+//  4. Where the members of a task stand that we wrote ourselves is kept with it in the cache, see layout.go, so that most
+//     tasks are never scanned.
 //
 // As in encoding/json the last of several members with one name counts, and when it is patched the others go.
 
@@ -50,12 +53,12 @@ const (
 	fieldCount
 )
 
+var fieldNames = [fieldCount]string{"id", "command", "payload", "priority", "webhook", "traceParent", "traceState", "status",
+	"lastKnownLocation", "workerId", "leaseUntil", "attempts", "maxAttempts", "error", "resultKey", "tenantId",
+	"createdAt", "updatedAt"}
+
 // String is the field's name in JSON.
-func (f field) String() string {
-	return [fieldCount]string{"id", "command", "payload", "priority", "webhook", "traceParent", "traceState", "status",
-		"lastKnownLocation", "workerId", "leaseUntil", "attempts", "maxAttempts", "error", "resultKey", "tenantId",
-		"createdAt", "updatedAt"}[f]
-}
+func (f field) String() string { return fieldNames[f] }
 
 // fieldNamed is the field with the name, or fieldUnknown.
 func fieldNamed(name []byte) field {
@@ -102,16 +105,17 @@ func fieldNamed(name []byte) field {
 
 // member is one member of the object: name, colon and value stand at text[start:end], the value at text[value:end].
 type member struct {
-	start, nameEnd, value, end int
+	start, nameEnd, value, end int32
 	field                      field
+	escaped                    bool // something in the name, or in the value if it is a string, is escaped
 }
 
 // document is a scanned JSON object. Its zero value can scan, and scan again; the members' memory is kept.
 type document struct {
 	text    []byte
 	members []member
-	body    int // behind the opening brace
-	closing int // the closing brace
+	body    int32 // behind the opening brace
+	closing int32 // the closing brace
 	// at is the index of each field's last member, plus one; 0: it has none.
 	at [fieldCount]int32
 }
@@ -119,12 +123,18 @@ type document struct {
 // maxDepth is how deep values may be nested: as encoding/json has it.
 const maxDepth = 10000
 
-// errNotObject says what is wrong with a text that is JSON but no object.
-var errNotObject = errors.New("it is no JSON object")
+// Errors of texts that may be JSON.
+var (
+	errNotObject = errors.New("it is no JSON object")
+	errTooLong   = errors.New("its JSON is too long")
+)
 
 // scan makes d the document of text, which it refers to from then on.
 func (d *document) scan(text []byte) error {
-	d.text, d.members, d.at = text, d.members[:0], [fieldCount]int32{}
+	if len(text) > math.MaxInt32 {
+		return errTooLong
+	}
+	d.begin(text, 0)
 	s := scanner{text: text}
 	s.space()
 	if s.peek() != '{' {
@@ -134,24 +144,29 @@ func (d *document) scan(text []byte) error {
 		return s.fault()
 	}
 	s.pos++
-	d.body = s.pos
+	d.body = int32(s.pos)
 	if !d.scanMembers(&s) || !s.end() {
 		return s.fault()
 	}
 	return nil
 }
 
+// begin makes d a document of the text that has no members yet.
+func (d *document) begin(text []byte, body int32) {
+	d.text, d.members, d.at, d.body = text, d.members[:0], [fieldCount]int32{}, body
+}
+
 // scanMembers scans from behind the opening brace to behind the closing one.
 func (d *document) scanMembers(s *scanner) bool {
 	s.space()
 	if s.peek() == '}' {
-		d.closing = s.pos
+		d.closing = int32(s.pos)
 		s.pos++
 		return true
 	}
 	for {
 		start := s.pos
-		escaped, ok := s.str()
+		escapedName, ok := s.str()
 		if !ok {
 			return false
 		}
@@ -159,22 +174,27 @@ func (d *document) scanMembers(s *scanner) bool {
 		if !s.colon() {
 			return false
 		}
-		value := s.pos
-		if !s.value(1) {
+		value, escaped := s.pos, false
+		if s.peek() == '"' {
+			escaped, ok = s.str()
+		} else {
+			ok = s.value(1)
+		}
+		if !ok {
 			return false
 		}
 		name := d.text[start+1 : nameEnd-1]
-		if escaped {
+		if escapedName {
 			name = appendUnquoted(nil, name)
 		}
-		d.appendMember(start, nameEnd, value, s.pos, fieldNamed(name))
+		d.appendMember(int32(start), int32(nameEnd), int32(value), int32(s.pos), fieldNamed(name), escapedName || escaped)
 		s.space()
 		switch s.peek() {
 		case ',':
 			s.pos++
 			s.space()
 		case '}':
-			d.closing = s.pos
+			d.closing = int32(s.pos)
 			s.pos++
 			return true
 		default:
@@ -185,10 +205,10 @@ func (d *document) scanMembers(s *scanner) bool {
 
 // appendMember notes a member behind the others. It writes the fields where they belong: a member that is made first and appended
 // then is copied from memory which was written just before in smaller pieces, and that stalls.
-func (d *document) appendMember(start, nameEnd, value, end int, f field) {
+func (d *document) appendMember(start, nameEnd, value, end int32, f field, escaped bool) {
 	d.members = append(d.members, member{})
 	m := &d.members[len(d.members)-1]
-	m.start, m.nameEnd, m.value, m.end, m.field = start, nameEnd, value, end, f
+	m.start, m.nameEnd, m.value, m.end, m.field, m.escaped = start, nameEnd, value, end, f, escaped
 	if f != fieldUnknown {
 		d.at[f] = int32(len(d.members))
 	}
@@ -216,7 +236,7 @@ func (d *document) string(f field) ([]byte, error) {
 	if raw[0] != '"' {
 		return nil, fmt.Errorf("its %s is no string", f)
 	}
-	return unquoted(raw), nil
+	return unquoted(raw, d.members[d.at[f]-1].escaped), nil
 }
 
 // integer returns a field that is an integer, 0 if it is not there.
@@ -252,8 +272,7 @@ func (p *patch) remove(f field) {
 // patchInto makes to, another document, what the patch makes of this one, which has been scanned without an error. The memory of its
 // text is used again.
 func (d *document) patchInto(to *document, p *patch) {
-	to.text, to.members, to.at = append(to.text[:0], d.text[:d.body]...), to.members[:0], [fieldCount]int32{}
-	to.body = d.body
+	to.begin(append(to.text[:0], d.text[:d.body]...), d.body)
 	missing := p.set
 	for f := range d.at {
 		if d.at[f] != 0 {
@@ -281,24 +300,24 @@ func (d *document) patchInto(to *document, p *patch) {
 		}
 	}
 	to.appendFields(p, missing)
-	to.closing = len(to.text)
+	to.closing = int32(len(to.text))
 	to.text = append(to.text, d.text[d.closing:]...)
 }
 
 // copyMember appends a member of another document.
 func (d *document) copyMember(from *document, m *member) {
 	d.separate()
-	by := len(d.text) - m.start
+	by := int32(len(d.text)) - m.start
 	d.text = append(d.text, from.text[m.start:m.end]...)
-	d.appendMember(m.start+by, m.nameEnd+by, m.value+by, m.end+by, m.field)
+	d.appendMember(m.start+by, m.nameEnd+by, m.value+by, m.end+by, m.field, m.escaped)
 }
 
 // copyWith is copyMember with another value.
 func (d *document) copyWith(from *document, m *member, value []byte) {
 	d.separate()
-	by := len(d.text) - m.start
+	by := int32(len(d.text)) - m.start
 	d.text = append(append(d.text, from.text[m.start:m.value]...), value...)
-	d.appendMember(m.start+by, m.nameEnd+by, m.value+by, len(d.text), m.field)
+	d.appendMember(m.start+by, m.nameEnd+by, m.value+by, int32(len(d.text)), m.field, m.escaped && isEscaped(from.text[m.start:m.nameEnd]) || isEscaped(value))
 }
 
 // separate appends a comma unless nothing stands in the object yet.
@@ -313,11 +332,11 @@ func (d *document) appendFields(p *patch, fields uint32) {
 	for ; fields != 0; fields &= fields - 1 {
 		f := field(bits.TrailingZeros32(fields))
 		d.separate()
-		start := len(d.text)
+		start := int32(len(d.text))
 		d.text = appendName(d.text, f)
-		value := len(d.text)
+		value := int32(len(d.text))
 		d.text = append(d.text, p.values[f]...)
-		d.appendMember(start, value-1, value, len(d.text), f)
+		d.appendMember(start, value-1, value, int32(len(d.text)), f, isEscaped(p.values[f]))
 	}
 }
 
@@ -554,10 +573,13 @@ func (s *scanner) digits() bool {
 	return s.pos > from
 }
 
-// unquoted is the value of a string, quotes included, that was scanned. Without escapes it is a part of raw.
-func unquoted(raw []byte) []byte {
+// isEscaped tells whether something in a JSON text is escaped.
+func isEscaped(raw []byte) bool { return bytes.IndexByte(raw, '\\') >= 0 }
+
+// unquoted is the value of a string, quotes included, that was scanned. If nothing is escaped it is a part of raw.
+func unquoted(raw []byte, escaped bool) []byte {
 	body := raw[1 : len(raw)-1]
-	if bytes.IndexByte(body, '\\') >= 0 {
+	if escaped && isEscaped(body) {
 		return appendUnquoted(make([]byte, 0, len(body)), body)
 	}
 	return body

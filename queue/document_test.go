@@ -84,6 +84,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		checkPatch(t, text, set, drop)
 		checkStrings(t, &d)
+		checkLayout(t, &d)
 	})
 }
 
@@ -98,7 +99,7 @@ func checkStrings(t *testing.T, d *document) {
 		if err := json.Unmarshal(raw, &want); err != nil {
 			t.Fatal(err)
 		}
-		if got := unquoted(raw); string(got) != want {
+		if got := unquoted(raw, m.escaped); string(got) != want {
 			t.Fatalf("%q is read as %q, want %q", raw, got, want)
 		}
 	}

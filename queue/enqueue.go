@@ -142,8 +142,7 @@ func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 	if err := t.makeID(p, i); err != nil {
 		return err
 	}
-	t.json = t.appendTask(t.json[:0], p, payload)
-	if err := t.putNew(p); err != nil {
+	if err := t.putNew(p, t.write(p, payload)); err != nil {
 		return err
 	}
 	if len(p.Idempotency) > 0 {
@@ -182,15 +181,15 @@ func scoreOf(ms int64) float64 { return float64(ms) / 1000 }
 // makesNew tells whether the ids that are made are new for sure.
 func (p *enqueuing) makesNew() bool { return p.ID == nil && p.Key == nil }
 
-// putNew writes the task's own rows. A new id is nowhere, so there is nothing to look for.
-func (t *Tx) putNew(p *enqueuing) error {
+// putNew writes the rows of the task that was written. A new id is nowhere, so there is nothing to look for.
+func (t *Tx) putNew(p *enqueuing, l *layout) error {
 	if !p.makesNew() {
-		if _, err := t.tasks.Set(t.id, t.json); err != nil {
+		if _, err := t.tasks.SetMemo(t.id, t.author.text, memoOf(l)); err != nil {
 			return err
 		}
 		return t.keep(t.id, p.policy, true)
 	}
-	if err := t.tasks.SetNew(t.id, t.json); err != nil {
+	if err := t.tasks.SetNew(t.id, t.author.text, memoOf(l)); err != nil {
 		return err
 	}
 	return t.ttl.SetNew(t.id, t.retainedUntil(p.policy))
@@ -229,45 +228,34 @@ func (t *Tx) newID(p *enqueuing, i int) []byte {
 	return append(t.id[:0], supplier.NewID(home, rnd)...)
 }
 
-// appendTask appends the JSON of a new task.
-func (t *Tx) appendTask(dst []byte, p *enqueuing, payload []byte) []byte {
+// write writes the JSON of a new task and returns its layout.
+func (t *Tx) write(p *enqueuing, payload []byte) *layout {
 	at := atPending
 	if p.delayed {
 		at = atDelayed
 	}
-	dst = appendMember(append(dst, '{'), fieldID, t.id)
-	dst = appendMember(append(dst, ','), fieldCommand, p.location.command)
-	dst = appendMember(append(dst, ','), fieldPayload, payload)
-	if p.Priority != 0 {
-		dst = appendNumber(append(dst, ','), fieldPriority, int64(p.Priority))
-	}
-	if len(p.Webhook) > 0 {
-		dst = appendMember(append(dst, ','), fieldWebhook, p.Webhook)
-	}
-	dst = appendWord(appendName(append(dst, ','), fieldStatus), statusPending)
-	dst = appendWord(appendName(append(dst, ','), fieldLocation), at)
 	attempts := p.MaxAttempts
 	if attempts == 0 {
 		attempts = p.policy.MaxAttempts
 	}
-	dst = appendNumber(append(dst, ','), fieldMaxAttempts, attempts)
-	if len(p.location.tenant) > 0 {
-		dst = appendMember(append(dst, ','), fieldTenant, p.location.tenant)
+	a, now := &t.author, t.now()
+	a.begin()
+	a.string(fieldID, t.id)
+	a.string(fieldCommand, p.location.command)
+	a.string(fieldPayload, payload)
+	if p.Priority != 0 {
+		a.number(fieldPriority, int64(p.Priority))
 	}
-	now := t.now()
-	dst = append(appendName(append(dst, ','), fieldCreatedAt), now...)
-	dst = append(appendName(append(dst, ','), fieldUpdatedAt), now...)
-	return append(dst, '}')
-}
-
-func appendName(dst []byte, f field) []byte {
-	return append(append(append(dst, '"'), f.String()...), '"', ':')
-}
-
-func appendMember(dst []byte, f field, val []byte) []byte {
-	return appendString(appendName(dst, f), val)
-}
-
-func appendNumber(dst []byte, f field, n int64) []byte {
-	return strconv.AppendInt(appendName(dst, f), n, 10)
+	if len(p.Webhook) > 0 {
+		a.string(fieldWebhook, p.Webhook)
+	}
+	a.word(fieldStatus, statusPending)
+	a.word(fieldLocation, at)
+	a.number(fieldMaxAttempts, attempts)
+	if len(p.location.tenant) > 0 {
+		a.string(fieldTenant, p.location.tenant)
+	}
+	a.json(fieldCreatedAt, now)
+	a.json(fieldUpdatedAt, now)
+	return a.end()
 }

@@ -194,6 +194,8 @@ type Tx struct {
 	key   []byte
 	json  []byte
 	stamp stamp
+
+	author author // of the task that was enqueued last
 }
 
 // NewTx returns a Tx that is to be put on a transaction with On.

@@ -49,11 +49,12 @@ type task struct {
 
 // load reads the task. It is an error that its JSON can't be used.
 func (t *Tx) load(id []byte) (found bool, err error) {
-	text, found, err := t.tasks.Get(id)
+	text, memo, found, err := t.tasks.GetMemo(id)
 	if err != nil || !found {
 		return false, err
 	}
-	if err := t.task.read(id, text); err != nil {
+	l, _ := memo.(*layout)
+	if err := t.task.read(id, text, l); err != nil {
 		return true, &Error{Code: Invalid, unusable: true, text: fmt.Sprintf(
 			"the task %s can't be used, %v: repair its JSON in the hash %s, or remove it with HDEL", id, err, tasksKey)}
 	}
@@ -69,10 +70,12 @@ func (t *Tx) mustLoad(id []byte) error {
 	return err
 }
 
-// read makes k the task that the text is.
-func (k *task) read(id, text []byte) (err error) {
+// read makes k the task that the text is, whose layout may be known.
+func (k *task) read(id, text []byte, l *layout) (err error) {
 	k.id, k.values, k.set, k.drop = id, k.values[:0], 0, 0
-	if err := k.scan(text); err != nil {
+	if l != nil {
+		k.layOut(text, l)
+	} else if err := k.scan(text); err != nil {
 		return err
 	}
 	var command, tenant, status, at []byte
@@ -201,8 +204,17 @@ func (t *Tx) now() []byte { return t.stamp.format(t.db.Now(), time.RFC3339Nano) 
 
 // save writes the task as it is patched. What it has become is t.saved.
 func (t *Tx) save() error {
-	_, err := t.tasks.Set(t.task.id, t.patched())
+	text := t.patched()
+	_, err := t.tasks.SetMemo(t.task.id, text, memoOf(t.saved.doc.layout()))
 	return err
+}
+
+// memoOf is the layout as what is kept with a task in the cache; nil if there is none.
+func memoOf(l *layout) any {
+	if l == nil {
+		return nil
+	}
+	return l
 }
 
 // patched is the JSON of the task as it is patched, which t.saved is then.

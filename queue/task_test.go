@@ -6,7 +6,7 @@ import (
 )
 
 // readTask has k read a task, whose id does not matter here.
-func readTask(k *task, text string) error { return k.read(nil, []byte(text)) }
+func readTask(k *task, text string) error { return k.read(nil, []byte(text), nil) }
 
 // TestReadValidatesEachName reads tasks one after the other, since a name that is that of the last one is not looked at again.
 func TestReadValidatesEachName(t *testing.T) {

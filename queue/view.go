@@ -56,14 +56,14 @@ func (v *View) Len() int {
 func (v *View) Each(fn func(Value)) {
 	for i := range v.doc.members {
 		m := &v.doc.members[i]
-		fn(valueOf(unquoted(v.doc.text[m.start:m.nameEnd]), v.doc.text[m.value:m.end]))
+		fn(valueOf(unquoted(v.doc.text[m.start:m.nameEnd], m.escaped), v.doc.text[m.value:m.end], m.escaped))
 	}
 	v.zeros(func(f field) { fn(Value{Name: []byte(f.String()), Kind: Integer}) })
 }
 
-func valueOf(name, raw []byte) Value {
+func valueOf(name, raw []byte, escaped bool) Value {
 	if raw[0] == '"' {
-		return Value{Name: name, Text: unquoted(raw)}
+		return Value{Name: name, Text: unquoted(raw, escaped)}
 	}
 	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 		return Value{Name: name, Kind: Integer, Int: n}

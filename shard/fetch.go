@@ -111,7 +111,7 @@ func (o *object) knows(element []byte) bool {
 func (s *Shard) learn(o *object, element, val []byte, found bool) error {
 	switch {
 	case o.hash != nil && found:
-		o.hash.put(element, append(make([]byte, 0, len(val)), val...), len(val), 0)
+		o.hash.keep(element, fieldValue{text: append(make([]byte, 0, len(val)), val...)}, 0)
 	case o.hash != nil:
 		o.hash.absent(element)
 	case found:

@@ -41,7 +41,7 @@ func openFilled(t *testing.T, n int) *Store {
 	st := openTest(t, opts)
 	onHashAndZSet(t, st, func(h Hash, z ZSet, _ *Shard) error {
 		for i := range n {
-			if err := h.SetNew(numbered(i), numbered(i)); err != nil {
+			if err := h.SetNew(numbered(i), numbered(i), nil); err != nil {
 				return err
 			}
 			if err := z.SetNew(numbered(i), float64(i)); err != nil {
@@ -197,7 +197,7 @@ func TestFetchIsBounded(t *testing.T) {
 	onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
 		for i := range n {
 			elements = append(elements, numbered(i))
-			if err := h.SetNew(numbered(i), large); err != nil {
+			if err := h.SetNew(numbered(i), large, nil); err != nil {
 				return err
 			}
 		}
@@ -322,6 +322,80 @@ func TestSetIdle(t *testing.T) {
 	}
 }
 
+// TestMemo: a memo is found with the value that it was set with, in the transaction and behind it, and goes with the value: when that is set
+// or deleted, or forgotten and read again. It counts as memory of the cache as long as it is there.
+func TestMemo(t *testing.T) {
+	const n = 4
+	st := openFilled(t, n)
+	defer closeTest(t, st)
+	field, memo := numbered(2), "memo"
+	set := func(h Hash) error {
+		_, err := h.SetMemo(field, []byte("value"), memo)
+		return err
+	}
+	for _, step := range []struct {
+		name string
+		do   func(h Hash) error
+		want any
+	}{
+		{"at first", func(Hash) error { return nil }, nil},
+		{"set with one", set, memo},
+		{"set again with one", set, memo},
+		{"set", func(h Hash) error { _, err := h.Set(field, []byte("value")); return err }, nil},
+		{"set with one", set, memo},
+		{"set idle", func(h Hash) error { _, err := h.SetIdle(field, []byte("value")); return err }, nil},
+		{"set with one", set, memo},
+		{"another set", func(h Hash) error { _, err := h.Set(numbered(1), []byte("x")); return err }, memo},
+		{"deleted and set", func(h Hash) error {
+			_, err := h.Delete(field)
+			if err == nil {
+				_, err = h.Set(field, []byte("value"))
+			}
+			return err
+		}, nil},
+		{"deleted and set new", func(h Hash) error {
+			_, err := h.Delete(field)
+			if err == nil {
+				err = h.SetNew(field, []byte("value"), memo)
+			}
+			return err
+		}, memo},
+	} {
+		for _, do := range []func(h Hash) error{step.do, func(Hash) error { return nil }} {
+			onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
+				if err := do(h); err != nil {
+					return err
+				}
+				_, got, ok, err := h.GetMemo(field)
+				if got != step.want || !ok {
+					t.Errorf("%s: the memo is %v, %t; want %v", step.name, got, ok, step.want)
+				}
+				want := 0
+				for name, el := range h.o.hash.rows {
+					want += len(name) + elementOverhead + len(el.val.text)
+					if el.val.memo != nil {
+						want += memoBytes
+					}
+				}
+				if h.o.hash.bytes != want {
+					t.Errorf("%s: the hash takes %d bytes, want %d", step.name, h.o.hash.bytes, want)
+				}
+				return err
+			})
+		}
+	}
+	onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
+		if err := h.Uncache(field); err != nil {
+			return err
+		}
+		_, got, ok, err := h.GetMemo(field)
+		if got != nil || !ok {
+			t.Errorf("of what was read again the memo is %v, %t", got, ok)
+		}
+		return err
+	})
+}
+
 // TestUncacheUnchanged: of a collection that the transaction has not changed an element is forgotten at once, whether it is there or
 // known not to be. Nothing is kept for a commit, which no such collection comes to.
 func TestUncacheUnchanged(t *testing.T) {
@@ -423,7 +497,7 @@ func TestFetchKeepsToShard(t *testing.T) {
 	var elements [][]byte
 	for i := range n {
 		elements = append(elements, numbered(i))
-		if err := h.SetNew(numbered(i), nil); err != nil {
+		if err := h.SetNew(numbered(i), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,37 +12,57 @@ func (d DB) Hash(key []byte) (Hash, error) {
 }
 
 // hashBody caches a hash's fields.
-type hashBody struct{ elements[[]byte] }
+type hashBody struct{ elements[fieldValue] }
 
-func newHashBody() *hashBody { return &hashBody{newElements[[]byte]()} }
+// fieldValue is a field's value as it is cached.
+type fieldValue struct {
+	text []byte
+	memo any // see SetMemo; nil if there is none
+}
 
-func valueSize(v []byte) int { return len(v) }
+// memoBytes is what a memo may take in memory.
+const memoBytes = 64
+
+func newHashBody() *hashBody { return &hashBody{newElements[fieldValue]()} }
+
+// size is the value's resident size.
+func (v fieldValue) size() int {
+	if v.memo != nil {
+		return len(v.text) + memoBytes
+	}
+	return len(v.text)
+}
+
+// keep adds or replaces the entry of a field; oldSize is the size of the value that is replaced.
+func (b *hashBody) keep(field []byte, val fieldValue, oldSize int) *element[fieldValue] {
+	return b.put(field, val, val.size(), oldSize)
+}
 
 func (b *hashBody) settle() {
 	b.elements.settle()
-	b.settleIdle(valueSize)
+	b.settleIdle(fieldValue.size)
 }
 
-func (b *hashBody) shrink(o *object) { b.thin(o, valueSize) }
+func (b *hashBody) shrink(o *object) { b.thin(o, fieldValue.size) }
 
 // field reads one field through the cache.
-func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) {
+func (s *Shard) field(o *object, field []byte) (val fieldValue, ok bool, err error) {
 	if o.kind == KindNone {
-		return nil, false, nil
+		return val, false, nil
 	}
 	if el := o.hash.find(field); el != nil {
 		if el.lent {
-			el.val, el.lent = bytes.Clone(el.val), false
+			el.val.text, el.lent = bytes.Clone(el.val.text), false
 		}
 		return el.val, !el.dead, nil
 	}
 	if o.hash.lacks(o, field) {
-		return nil, false, nil
+		return val, false, nil
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
-	val, ok, err = s.get(s.keyBuf)
+	val.text, ok, err = s.get(s.keyBuf)
 	if ok {
-		o.hash.put(field, val, len(val), 0)
+		o.hash.keep(field, val, 0)
 		s.cache.charge(o)
 	}
 	return val, ok, err
@@ -50,20 +70,35 @@ func (s *Shard) field(o *object, field []byte) (val []byte, ok bool, err error) 
 
 // Get returns the field's value. The bytes stay as they are when the field is set again.
 func (h Hash) Get(field []byte) (val []byte, ok bool, err error) {
+	val, _, ok, err = h.GetMemo(field)
+	return val, ok, err
+}
+
+// GetMemo is Get with the memo that was set with the value, nil if there was none or the cache has it no more.
+func (h Hash) GetMemo(field []byte) (val []byte, memo any, ok bool, err error) {
 	s, o, err := h.home(field)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
-	return s.field(o, field)
+	v, ok, err := s.field(o, field)
+	return v.text, v.memo, ok, err
 }
 
 // Set sets the field and tells whether it is new.
-func (h Hash) Set(field, val []byte) (created bool, err error) { return h.set(field, val, false) }
+func (h Hash) Set(field, val []byte) (created bool, err error) { return h.set(field, val, nil, false) }
+
+// SetMemo is Set with a memo: what the caller knows of the value and would have to work out again when it reads it. The memo may not
+// change, and takes 64 bytes at most. The cache forgets it with the value, and does not have it when the value was read again.
+func (h Hash) SetMemo(field, val []byte, memo any) (created bool, err error) {
+	return h.set(field, val, memo, false)
+}
 
 // SetIdle is Set followed by Uncache, without memory of its own for the value.
-func (h Hash) SetIdle(field, val []byte) (created bool, err error) { return h.set(field, val, true) }
+func (h Hash) SetIdle(field, val []byte) (created bool, err error) {
+	return h.set(field, val, nil, true)
+}
 
-func (h Hash) set(field, val []byte, idle bool) (created bool, err error) {
+func (h Hash) set(field, val []byte, memo any, idle bool) (created bool, err error) {
 	s, o, err := h.writable(field)
 	if err != nil {
 		return false, err
@@ -73,32 +108,33 @@ func (h Hash) set(field, val []byte, idle bool) (created bool, err error) {
 		return false, err
 	}
 	if idle {
-		s.setIdle(o, field, val, len(old), ok)
+		s.setIdle(o, field, val, old.size(), ok)
 	} else {
-		s.setField(o, field, val, len(old), ok)
+		s.setField(o, field, fieldValue{val, memo}, old.size(), ok)
 	}
 	return !ok, nil
 }
 
-// SetNew sets a field that is not there, which the caller knows for sure, so it need not be looked for.
-func (h Hash) SetNew(field, val []byte) error {
+// SetNew is SetMemo for a field that is not there, which the caller knows for sure, so it need not be looked for.
+func (h Hash) SetNew(field, val []byte, memo any) error {
 	s, o, err := h.writable(field)
 	if err == nil {
-		s.setField(o, field, val, 0, false)
+		s.setField(o, field, fieldValue{val, memo}, 0, false)
 	}
 	return err
 }
 
-// setField sets a field in place of the one that is there, if there is one, with a value of oldLen bytes.
-func (s *Shard) setField(o *object, field, val []byte, oldLen int, there bool) {
-	s.writeField(o, field, val, there)
-	o.hash.put(field, append(make([]byte, 0, len(val)), val...), len(val), oldLen)
+// setField sets a field in place of the one that is there, if there is one, with a value of oldSize.
+func (s *Shard) setField(o *object, field []byte, val fieldValue, oldSize int, there bool) {
+	s.writeField(o, field, val.text, there)
+	val.text = append(make([]byte, 0, len(val.text)), val.text...)
+	o.hash.keep(field, val, oldSize)
 }
 
 // setIdle is setField for a field that is forgotten with the commit.
-func (s *Shard) setIdle(o *object, field, val []byte, oldLen int, there bool) {
+func (s *Shard) setIdle(o *object, field, val []byte, oldSize int, there bool) {
 	s.writeField(o, field, val, there)
-	el := o.hash.put(field, s.lastValue(val), len(val), oldLen)
+	el := o.hash.keep(field, fieldValue{text: s.lastValue(val)}, oldSize)
 	el.lent = true
 	o.hash.forgetLater(el)
 }
@@ -140,7 +176,7 @@ func (h Hash) NoteAbsent(field []byte) error {
 func (h Hash) Uncache(field []byte) error {
 	s, o, err := h.home(field)
 	if err == nil && o.hash != nil {
-		o.hash.uncache(o, field, valueSize)
+		o.hash.uncache(o, field, fieldValue.size)
 		s.cache.charge(o)
 	}
 	return err
@@ -159,7 +195,7 @@ func (h Hash) Delete(field []byte) (bool, error) {
 	s.modify(o)
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	s.delete(s.keyBuf)
-	o.hash.kill(field, len(val))
+	o.hash.kill(field, val.size())
 	s.removed(o)
 	return true, nil
 }
@@ -176,7 +212,7 @@ func (h Hash) Each(fn func(field, val []byte) bool) error {
 	return untilStopped(&h.handle, func(s *Shard, o *object) (bool, error) {
 		if o.hash.complete(o) {
 			for name, el := range o.hash.rows {
-				if !el.dead && !fn([]byte(name), el.val) {
+				if !el.dead && !fn([]byte(name), el.val.text) {
 					return false, nil
 				}
 			}
@@ -185,7 +221,7 @@ func (h Hash) Each(fn func(field, val []byte) bool) error {
 		return s.eachElement(o, 0, func(field, val []byte) bool {
 			if o.count <= cacheWholeLimit {
 				if o.hash.find(field) == nil {
-					o.hash.put(field, append([]byte(nil), val...), len(val), 0)
+					o.hash.keep(field, fieldValue{text: append([]byte(nil), val...)}, 0)
 				}
 			}
 			return fn(field, val)
