@@ -92,7 +92,7 @@ func namedIDs(t *testing.T, r *supplier.Router) []string {
 	homes := map[int]int{}
 	for ordinal := range namedTopology().Count() {
 		for i := range 2 {
-			ids = append(ids, supplier.NewID(ordinal, [16]byte{byte(i), byte(ordinal)}))
+			ids = append(ids, string(supplier.AppendID(nil, ordinal, [16]byte{byte(i), byte(ordinal)})))
 		}
 	}
 	ids = append(ids, "task-a", "task-b", "task-c", "task-d")
@@ -209,7 +209,7 @@ func TestNamedShardsSortedSet(t *testing.T) {
 func TestNamedShardsLifecycle(t *testing.T) {
 	s := startNamed(t, vfs.NewMem())
 	c := s.client()
-	premium, bulk := supplier.NewID(2, [16]byte{1}), supplier.NewID(3, [16]byte{2})
+	premium, bulk := string(supplier.AppendID(nil, 2, [16]byte{1})), string(supplier.AppendID(nil, 3, [16]byte{2}))
 	for key, want := range map[string]int{
 		"codeq:q:generate_master:pending:9": 2, "codeq:q:other:acme:inprog": 3, "codeq:q:other:dlq": 1,
 		"codeq:q:other:s:premium:delayed": 2, "codeq:lease:" + premium: 2, "codeq:lease:" + bulk: 3,

@@ -248,7 +248,7 @@ func TestRouteAndShards(t *testing.T) {
 	s := startQueues(t)
 	c := s.client()
 	c.want(flat("shard "+s.shardOf("codeq:q:a:t")+" key codeq:q:a:t:inprog why the%20supplier%20puts%20the%20queue%20there"), "q.route A tenant t")
-	id := supplier.NewID(2, [16]byte{})
+	id := string(supplier.AppendID(nil, 2, [16]byte{}))
 	c.want(flat("shard default-2 key codeq:lease:"+id+" why the%20id%20was%20made%20for%20the%20shard"), "q.route a id "+id)
 	c.send("q.enqueue a p", "q.claim w commands 1 a")
 	if got := c.send("q.shards"); !strings.HasPrefix(got, "*4 *12 $4 name $9 default-0 $5 state $2 ok $9 sizeBytes :") ||

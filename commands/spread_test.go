@@ -27,7 +27,7 @@ func startSpread(t testing.TB, n int) *testServer {
 
 // idOn is an id at home on a shard, of many there are.
 func idOn(ordinal, i int) string {
-	return supplier.NewID(ordinal, [16]byte{byte(i >> 8), byte(i)})
+	return string(supplier.AppendID(nil, ordinal, [16]byte{byte(i >> 8), byte(i)}))
 }
 
 // TestSpreadClaimsInTurns: claims go round the shards that have something, in the order of age within a shard.

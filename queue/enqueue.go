@@ -225,7 +225,7 @@ func (t *Tx) newID(p *enqueuing, i int) []byte {
 	if len(p.homes) > 0 {
 		home = homeOf(p.homes, p.Turn, i)
 	}
-	return append(t.id[:0], supplier.NewID(home, rnd)...)
+	return supplier.AppendID(t.id[:0], home, rnd)
 }
 
 // write writes the JSON of a new task and returns its layout.

@@ -3,7 +3,7 @@
 //
 // It owns the names and ordinals of shards (Topology), the plug that maps a
 // queue to a shard (ShardSupplier, and the built-in ones in a Registry), the
-// formats of queue keys (Key), the ids that the server makes (NewID, ParseID)
+// formats of queue keys (Key), the ids that the server makes (AppendID, ParseID)
 // and the one function that the request path asks for every key (Router.Route).
 //
 // It must not know Pebble, transactions, the wire protocol or where settings

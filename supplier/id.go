@@ -36,9 +36,9 @@ import (
 // idLen is the length of a UUID's text.
 const idLen = 36
 
-// NewID makes the id of a task at home on the shard with this ordinal, from
-// random bytes. Where the task has a KEY, SetKeyPrefix prepares them.
-func NewID(ordinal int, rnd [16]byte) string {
+// AppendID appends the id of a task at home on the shard with this ordinal, made
+// from random bytes. Where the task has a KEY, SetKeyPrefix prepares them.
+func AppendID(dst []byte, ordinal int, rnd [16]byte) []byte {
 	id := rnd
 	binary.BigEndian.PutUint16(id[4:], uint16(ordinal))
 	id[6] = 0x80 | id[6]&0x0f
@@ -52,7 +52,7 @@ func NewID(ordinal int, rnd [16]byte) string {
 	hex.Encode(text[19:23], id[8:10])
 	hex.Encode(text[24:36], id[10:16])
 	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
+	return append(dst, text[:]...)
 }
 
 // SetKeyPrefix replaces the bytes that become an id's prefix with those of
@@ -80,7 +80,7 @@ func TimeOf(id []byte) (at uint32, ok bool) {
 	return hexNumber(binary.BigEndian.Uint64(id[24:32]))
 }
 
-// ParseID reads the ordinal off an id that NewID made; ok is false for every
+// ParseID reads the ordinal off an id that AppendID made; ok is false for every
 // other id. The ordinal may be one that the topology does not have.
 func ParseID(id []byte) (ordinal int, ok bool) {
 	// The version's digit rejects most other ids before any work is done.

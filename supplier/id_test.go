@@ -12,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+func newID(ordinal int, rnd [16]byte) string { return string(AppendID(nil, ordinal, rnd)) }
+
 func drawRandom(t *rapid.T) (rnd [16]byte) {
 	copy(rnd[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "random bytes"))
 	return rnd
@@ -22,7 +24,7 @@ var uuidV8 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-
 func TestIDRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ordinal, rnd := rapid.IntRange(0, MaxShards-1).Draw(t, "ordinal"), drawRandom(t)
-		id := NewID(ordinal, rnd)
+		id := newID(ordinal, rnd)
 		if !uuidV8.MatchString(id) {
 			t.Fatalf("%q is no UUID of version 8", id)
 		}
@@ -39,7 +41,7 @@ func TestIDRoundTrip(t *testing.T) {
 func TestIDLayout(t *testing.T) {
 	rnd := [16]byte{0xde, 0xad, 0xbe, 0xef, 4, 5, 0xf6, 7, 0xf8, 9, 10, 11, 12, 13, 14, 15}
 	const want = "deadbeef-0003-8607-b809-0a0b0c0d"
-	got := NewID(3, rnd)
+	got := newID(3, rnd)
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("the id is %q, want %q and a check", got, want)
 	}
@@ -52,7 +54,7 @@ func TestIDLayout(t *testing.T) {
 func TestSetKeyPrefix(t *testing.T) {
 	rnd := [16]byte{15: 7}
 	SetKeyPrefix(&rnd, []byte("customer-7"))
-	if got, want := NewID(0, rnd)[:8], fmt.Sprintf("%016x", Hash64([]byte("customer-7")))[:8]; got != want {
+	if got, want := newID(0, rnd)[:8], fmt.Sprintf("%016x", Hash64([]byte("customer-7")))[:8]; got != want {
 		t.Errorf("the id begins with %q, want the leading digits of the hash, %q", got, want)
 	}
 	if binary.BigEndian.Uint64(rnd[8:]) != 7 {
@@ -67,13 +69,13 @@ func TestTimeOf(t *testing.T) {
 		ms, rnd := rapid.Int64Range(0, 1<<45).Draw(t, "ms"), drawRandom(t)
 		i, behind := rapid.IntRange(0, 1<<20).Draw(t, "i"), rnd[13]
 		SetTime(&rnd, ms, i)
-		at, ok := TimeOf([]byte(NewID(1, rnd)))
+		at, ok := TimeOf([]byte(newID(1, rnd)))
 		if want := uint32(4*ms + int64(i/8)); !ok || at != want {
 			t.Fatalf("the time of the id %d of %d ms is %#x, %v; want %#x", i, ms, at, ok, want)
 		}
 		tick := uint32(ms / 64)
 		rnd[10], rnd[11], rnd[12], rnd[13] = byte(tick>>16), byte(tick>>8), byte(tick), behind
-		if older, ok := TimeOf([]byte(NewID(1, rnd))); !ok || older-(at-uint32(i/8))+255 > 510 {
+		if older, ok := TimeOf([]byte(newID(1, rnd))); !ok || older-(at-uint32(i/8))+255 > 510 {
 			t.Fatalf("the time of an id of an older server, %#x, %v, is far from %#x", older, ok, at)
 		}
 	})
@@ -105,7 +107,7 @@ func TestHexNumber(t *testing.T) {
 }
 
 func TestParseIDRefusesOthers(t *testing.T) {
-	id := NewID(2, [16]byte{1, 2, 3})
+	id := newID(2, [16]byte{1, 2, 3})
 	for _, other := range []string{
 		"", "task-1", id[:35], id + "0", strings.ToUpper(id), strings.ReplaceAll(id, "-", "_"),
 		strings.Replace(id, "-0002-", "-0003-", 1),
@@ -181,11 +183,11 @@ func TestSlotsAreUniform(t *testing.T) {
 		return b
 	}
 	for name, id := range map[string]func(i int) string{
-		"made here": func(int) string { return NewID(3, random()) },
+		"made here": func(int) string { return newID(3, random()) },
 		"with a key": func(i int) string {
 			b := random()
 			SetKeyPrefix(&b, fmt.Appendf(nil, "customer-%d", i))
-			return NewID(3, b)
+			return newID(3, b)
 		},
 		"counted":     func(i int) string { return fmt.Sprintf("task-%d", i) },
 		"other texts": func(i int) string { return fmt.Sprintf("job:%d:%x", i, rnd.Uint32()) },

@@ -142,7 +142,7 @@ const homeProbes = 256
 // checkHomes refuses a supplier that has tasks elsewhere than their own rows are.
 func (r *Router) checkHomes(t TaskRouter) error {
 	for i := range homeProbes {
-		for _, id := range [...]string{NewID(i%r.topology.Count(), [16]byte{15: byte(i)}), fmt.Sprintf("task-%d", i)} {
+		for _, id := range [...]string{string(AppendID(nil, i%r.topology.Count(), [16]byte{15: byte(i)})), fmt.Sprintf("task-%d", i)} {
 			name, err := t.TaskShard(context.Background(), "probe", "", id)
 			if err != nil {
 				return fmt.Errorf("the supplier %T failed for the task %s: %w", t, id, err)

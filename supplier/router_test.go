@@ -90,9 +90,9 @@ func TestRouteOrdinaryKeys(t *testing.T) {
 
 func TestRouteCodeqKeys(t *testing.T) {
 	r := newRouter(t, RouterConfig{Databases: map[int]string{3: "premium", 1: "default-2"}})
-	home := NewID(2, [16]byte{1})
-	premium := NewID(4, [16]byte{2})
-	outside := NewID(6, [16]byte{3})
+	home := newID(2, [16]byte{1})
+	premium := newID(4, [16]byte{2})
+	outside := newID(6, [16]byte{3})
 	expectRoutes(t, r, []routeCase{
 		// Queue keys.
 		{0, "codeq:q:c:inprog", bucketOf("c")},
@@ -238,7 +238,7 @@ func TestTaskShardIsHome(t *testing.T) {
 		if sum > quantile || seen[n] != 0 {
 			t.Errorf("%d shards have %v tasks, chi-squared is %.1f; want at most %.2f", n, seen, sum, quantile)
 		}
-		named := NewID(n, [16]byte{})
+		named := newID(n, [16]byte{})
 		if name, _ := s.(TaskRouter).TaskShard(context.Background(), "c", "", named); name != "premium" {
 			t.Errorf("%s is on %s; it was made for premium", named, name)
 		}
@@ -383,7 +383,7 @@ func TestUniform(t *testing.T) {
 var hotKeys = []string{
 	"plain:key", "a{tag}b", "bull:emails:wait", "codeq:tasks", "codeq:tasks:ttl",
 	"codeq:q:generate_master:acme:pending:9", "codeq:q:{generate_master:acme}:inprog", "codeq:q:größe:s:premium:dlq",
-	"codeq:lease:" + NewID(1, [16]byte{9}), "codeq:lease:9b2f3c1e-8a4d-4f6b-9c0e-2d1a7b5e6f30",
+	"codeq:lease:" + newID(1, [16]byte{9}), "codeq:lease:9b2f3c1e-8a4d-4f6b-9c0e-2d1a7b5e6f30",
 }
 
 func TestRouteDoesNotAllocate(t *testing.T) {
@@ -394,7 +394,7 @@ func TestRouteDoesNotAllocate(t *testing.T) {
 			t.Errorf("%q: %v allocations", text, n)
 		}
 	}
-	id := []byte(NewID(1, [16]byte{9}))
+	id := []byte(newID(1, [16]byte{9}))
 	command, tenant := []byte("send"), []byte("acme")
 	if n := testing.AllocsPerRun(100, func() { r.Home(id) }); n != 0 {
 		t.Errorf("Home: %v allocations", n)
