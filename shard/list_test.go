@@ -154,7 +154,7 @@ func TestLists(t *testing.T) {
 				closeTest(t, st)
 			}()
 			steps := []func(){d.insert, d.insert, d.insert, d.remove, d.remove, d.trim, d.pop, d.look, d.look}
-			for range 150 {
+			for range rounds(150) {
 				d.tx.Begin(st.All())
 				before := slices.Clone(d.want)
 				for range 1 + d.rnd.IntN(4) {

@@ -82,7 +82,7 @@ func TestRankIndex(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			d := &rankDuel{t: t, rnd: rand.New(rand.NewPCG(seed, 3)), ix: newRankIndex(1, 0, 1<<14)}
 			d.ix.setRuns([]rankRun{{from: scored{score: math.Inf(-1)}}})
-			for range 150 {
+			for range rounds(150) {
 				before := slices.Clone(d.want)
 				d.changeSome()
 				if d.rnd.IntN(4) == 0 {
@@ -254,7 +254,7 @@ func TestRanks(t *testing.T) {
 				d.tx.End()
 				closeTest(t, st)
 			}()
-			for round := range 24 {
+			for round := range rounds(24) {
 				d.tx.Begin(st.All())
 				before := slices.Clone(d.want)
 				for len(d.want) < 3000 && round%12 < 4 {

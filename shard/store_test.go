@@ -55,6 +55,14 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
+// rounds is how many rounds such a test has with each seed: n, or a quarter of them in a short run.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 var testStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // testOptions are those of a store of n shards on fs with a cache so small that most of what it read is gone

@@ -237,7 +237,7 @@ func TestZSetWindows(t *testing.T) {
 				d.tx.End()
 				closeTest(t, st)
 			}()
-			for range 250 {
+			for range rounds(250) {
 				d.tx.Begin(st.All())
 				z := d.zset()
 				before := slices.Clone(d.want)
