@@ -59,6 +59,7 @@ func (h *handle) fetch(elements [][]byte) error {
 	}
 	if len(rows) > 0 {
 		slices.SortFunc(rows, func(a, b fetched) int { return bytes.Compare(a.key, b.key) })
+		rows = slices.CompactFunc(rows, func(a, b fetched) bool { return bytes.Equal(a.key, b.key) })
 		err = s.fetch(o, rows)
 	}
 	s.cache.charge(o)

@@ -322,6 +322,33 @@ func TestSetIdle(t *testing.T) {
 	}
 }
 
+// TestFetchTwice fetches an element that is named several times, as the entries of a pending list may be: it is one all the same.
+func TestFetchTwice(t *testing.T) {
+	const n = 8
+	st := openFilled(t, n)
+	defer closeTest(t, st)
+	onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
+		if err := s.unstage(); err != nil {
+			return err
+		}
+		hash, zset := h.o.hash.bytes, z.o.zset.bytes
+		for i := range n {
+			if err := errors.Join(h.Uncache(numbered(i)), z.Uncache(numbered(i))); err != nil {
+				return err
+			}
+		}
+		var ids [][]byte
+		for i := range 2 * n {
+			ids = append(ids, numbered(i/2), numbered(i%n))
+		}
+		err := errors.Join(h.Fetch(ids), z.Fetch(ids))
+		if h.o.hash.bytes != hash || z.o.zset.bytes != zset {
+			t.Errorf("the hash takes %d bytes, the sorted set %d, want %d and %d", h.o.hash.bytes, z.o.zset.bytes, hash, zset)
+		}
+		return err
+	})
+}
+
 // TestMemo: a memo is found with the value that it was set with, in the transaction and behind it, and goes with the value: when that is set
 // or deleted, or forgotten and read again. It counts as memory of the cache as long as it is there.
 func TestMemo(t *testing.T) {

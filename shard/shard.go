@@ -43,8 +43,8 @@ type Shard struct {
 
 	times timetable
 
-	// What is committed and not yet in db; see stage. staged takes what is committed next, applying is on its way, applied
-	// has arrived and is used again.
+	// What is committed and not yet in db; see stage, which tells whose it is. staged takes what is committed next, applying is on its way,
+	// applied has arrived and is used again.
 	staged            *stage
 	applying, applied atomic.Pointer[stage]
 	pending           pending // has a lock of its own

@@ -43,8 +43,9 @@ const (
 	stageSlots = 1024
 )
 
-// stage is a hash table of rows that are committed and not yet applied. It is changed under the shard's lock until it is
-// being applied. From then on only what the applying goroutine marks in its rows changes, and groups, under the shard's lock.
+// stage is a hash table of rows that are committed and not yet applied. Until it is being applied it belongs to who stages what is pending,
+// see pending.staging, and while nothing is pending to who holds the shard. From then on only what the applying goroutine marks in its
+// rows changes, and groups, by who holds the shard.
 type stage struct {
 	rows  []stagedRow
 	slots []stageSlot // open addressing by hash
@@ -412,7 +413,7 @@ func (s *Shard) turnStage() error {
 	if s.staged == nil {
 		s.staged = newStage()
 	}
-	s.staged.reset() // only now: nobody but the holder of the shard can still be reading it
+	s.staged.reset() // only now: until it is taken, the holder of the shard may be reading what it had
 	g.done, g.urgent = make(chan struct{}), make(chan urgentGroup)
 	s.applying.Store(g)
 	s.store.goroutines.Go(func() { s.applyBehind(g) }) // ends when it is applied
