@@ -411,6 +411,17 @@ func TestMemo(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestMemoIsUncached: a value that is read again has no memo.
+func TestMemoIsUncached(t *testing.T) {
+	st := openFilled(t, 4)
+	defer closeTest(t, st)
+	field := numbered(2)
+	onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
+		_, err := h.SetMemo(field, []byte("value"), "memo")
+		return err
+	})
 	onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
 		if err := h.Uncache(field); err != nil {
 			return err
