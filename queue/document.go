@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"strconv"
 	"unicode/utf16"
@@ -105,7 +104,7 @@ func fieldNamed(name []byte) field {
 
 // member is one member of the object: name, colon and value stand at text[start:end], the value at text[value:end].
 type member struct {
-	start, nameEnd, value, end int32
+	start, nameEnd, value, end int
 	field                      field
 	escaped                    bool // something in the name, or in the value if it is a string, is escaped
 }
@@ -114,8 +113,8 @@ type member struct {
 type document struct {
 	text    []byte
 	members []member
-	body    int32 // behind the opening brace
-	closing int32 // the closing brace
+	body    int // behind the opening brace
+	closing int // the closing brace
 	// at is the index of each field's last member, plus one; 0: it has none.
 	at [fieldCount]int32
 }
@@ -123,17 +122,11 @@ type document struct {
 // maxDepth is how deep values may be nested: as encoding/json has it.
 const maxDepth = 10000
 
-// Errors of texts that may be JSON.
-var (
-	errNotObject = errors.New("it is no JSON object")
-	errTooLong   = errors.New("its JSON is too long")
-)
+// errNotObject says what is wrong with a text that is JSON but no object.
+var errNotObject = errors.New("it is no JSON object")
 
 // scan makes d the document of text, which it refers to from then on.
 func (d *document) scan(text []byte) error {
-	if len(text) > math.MaxInt32 {
-		return errTooLong
-	}
 	d.begin(text, 0)
 	s := scanner{text: text}
 	s.space()
@@ -144,7 +137,7 @@ func (d *document) scan(text []byte) error {
 		return s.fault()
 	}
 	s.pos++
-	d.body = int32(s.pos)
+	d.body = s.pos
 	if !d.scanMembers(&s) || !s.end() {
 		return s.fault()
 	}
@@ -152,7 +145,7 @@ func (d *document) scan(text []byte) error {
 }
 
 // begin makes d a document of the text that has no members yet.
-func (d *document) begin(text []byte, body int32) {
+func (d *document) begin(text []byte, body int) {
 	d.text, d.members, d.at, d.body = text, d.members[:0], [fieldCount]int32{}, body
 }
 
@@ -160,7 +153,7 @@ func (d *document) begin(text []byte, body int32) {
 func (d *document) scanMembers(s *scanner) bool {
 	s.space()
 	if s.peek() == '}' {
-		d.closing = int32(s.pos)
+		d.closing = s.pos
 		s.pos++
 		return true
 	}
@@ -187,14 +180,14 @@ func (d *document) scanMembers(s *scanner) bool {
 		if escapedName {
 			name = appendUnquoted(nil, name)
 		}
-		d.appendMember(int32(start), int32(nameEnd), int32(value), int32(s.pos), fieldNamed(name), escapedName || escaped)
+		d.appendMember(start, nameEnd, value, s.pos, fieldNamed(name), escapedName || escaped)
 		s.space()
 		switch s.peek() {
 		case ',':
 			s.pos++
 			s.space()
 		case '}':
-			d.closing = int32(s.pos)
+			d.closing = s.pos
 			s.pos++
 			return true
 		default:
@@ -205,7 +198,7 @@ func (d *document) scanMembers(s *scanner) bool {
 
 // appendMember notes a member behind the others. It writes the fields where they belong: a member that is made first and appended
 // then is copied from memory which was written just before in smaller pieces, and that stalls.
-func (d *document) appendMember(start, nameEnd, value, end int32, f field, escaped bool) {
+func (d *document) appendMember(start, nameEnd, value, end int, f field, escaped bool) {
 	d.members = append(d.members, member{})
 	m := &d.members[len(d.members)-1]
 	m.start, m.nameEnd, m.value, m.end, m.field, m.escaped = start, nameEnd, value, end, f, escaped
@@ -300,14 +293,14 @@ func (d *document) patchInto(to *document, p *patch) {
 		}
 	}
 	to.appendFields(p, missing)
-	to.closing = int32(len(to.text))
+	to.closing = len(to.text)
 	to.text = append(to.text, d.text[d.closing:]...)
 }
 
 // copyMember appends a member of another document.
 func (d *document) copyMember(from *document, m *member) {
 	d.separate()
-	by := int32(len(d.text)) - m.start
+	by := len(d.text) - m.start
 	d.text = append(d.text, from.text[m.start:m.end]...)
 	d.appendMember(m.start+by, m.nameEnd+by, m.value+by, m.end+by, m.field, m.escaped)
 }
@@ -315,9 +308,10 @@ func (d *document) copyMember(from *document, m *member) {
 // copyWith is copyMember with another value.
 func (d *document) copyWith(from *document, m *member, value []byte) {
 	d.separate()
-	by := int32(len(d.text)) - m.start
+	by := len(d.text) - m.start
 	d.text = append(append(d.text, from.text[m.start:m.value]...), value...)
-	d.appendMember(m.start+by, m.nameEnd+by, m.value+by, int32(len(d.text)), m.field, m.escaped && isEscaped(from.text[m.start:m.nameEnd]) || isEscaped(value))
+	escaped := m.escaped && isEscaped(from.text[m.start:m.nameEnd]) || isEscaped(value)
+	d.appendMember(m.start+by, m.nameEnd+by, m.value+by, len(d.text), m.field, escaped)
 }
 
 // separate appends a comma unless nothing stands in the object yet.
@@ -332,11 +326,11 @@ func (d *document) appendFields(p *patch, fields uint32) {
 	for ; fields != 0; fields &= fields - 1 {
 		f := field(bits.TrailingZeros32(fields))
 		d.separate()
-		start := int32(len(d.text))
+		start := len(d.text)
 		d.text = appendName(d.text, f)
-		value := int32(len(d.text))
+		value := len(d.text)
 		d.text = append(d.text, p.values[f]...)
-		d.appendMember(start, value-1, value, int32(len(d.text)), f, isEscaped(p.values[f]))
+		d.appendMember(start, value-1, value, len(d.text), f, isEscaped(p.values[f]))
 	}
 }
 

@@ -18,40 +18,40 @@ const maxLaidOut = math.MaxUint16
 
 // layOut makes d the document of a text that has the layout.
 func (d *document) layOut(text []byte, l *layout) {
-	d.begin(text, int32(len("{")))
+	d.begin(text, len("{"))
 	at := d.body
 	for f := range fieldCount {
-		length := int32(l.lengths[f])
+		length := int(l.lengths[f])
 		if length == 0 {
 			continue
 		}
-		nameEnd := at + int32(len(fieldNames[f])+len(`""`))
-		value := nameEnd + int32(len(":"))
+		nameEnd := at + len(fieldNames[f]) + len(`""`)
+		value := nameEnd + len(":")
 		d.appendMember(at, nameEnd, value, value+length, f, l.escaped>>f&1 == 1)
-		at = value + length + int32(len(","))
+		at = value + length + len(",")
 	}
-	d.closing = at - int32(len(","))
+	d.closing = at - len(",")
 }
 
 // layout returns the document's, nil if it has none.
 func (d *document) layout() *layout {
-	if len(d.text) > maxLaidOut || len(d.members) == 0 || d.body != int32(len("{")) {
+	if len(d.text) > maxLaidOut || len(d.members) == 0 || d.body != len("{") {
 		return nil
 	}
 	l, at, last := new(layout), d.body, fieldUnknown
 	for i := range d.members {
 		m := &d.members[i]
 		f := m.field
-		if f <= last || m.nameEnd != at+int32(len(fieldNames[f])+len(`""`)) || m.value != m.nameEnd+int32(len(":")) {
+		if f <= last || m.nameEnd != at+len(fieldNames[f])+len(`""`) || m.value != m.nameEnd+len(":") {
 			return nil
 		}
 		l.lengths[f] = uint16(m.end - m.value)
 		if m.escaped {
 			l.escaped |= 1 << f
 		}
-		last, at = f, m.end+int32(len(","))
+		last, at = f, m.end+len(",")
 	}
-	if d.closing != at-int32(len(",")) || int(d.closing)+len("}") != len(d.text) {
+	if d.closing != at-len(",") || d.closing+len("}") != len(d.text) {
 		return nil
 	}
 	return l
