@@ -1,13 +1,17 @@
 package shard
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"codeq/internal/clock"
 )
@@ -101,9 +105,103 @@ func (b *backlog) want(todo, begun int) {
 }
 
 func startBacklog(t *testing.T, clk clock.Clock, allowed int) *backlog {
+	b := openBacklog(t, clk, allowed)
+	b.c.begin()
+	return b
+}
+
+// openBacklog is a database that is still being opened.
+func openBacklog(t *testing.T, clk clock.Clock, allowed int) *backlog {
 	b := &backlog{t: t, c: newCompactions(clk), allowed: allowed}
 	b.c.Register(2, b)
 	return b
+}
+
+// TestCompactionsHeld: none begins while the database is being opened, and what was asked for meanwhile begins then.
+func TestCompactionsHeld(t *testing.T) {
+	clk := clock.NewManual(testStart)
+	b := openBacklog(t, clk, 2)
+	b.add(3)
+	if b.want(3, 0); clk.Awaited(testStart.Add(compactionInterval)) {
+		t.Error("somebody looks after what is held")
+	}
+	b.c.begin()
+	b.want(1, 2)
+	b.c.begin() // once more
+	b.want(1, 2)
+	b.finish()
+	b.want(0, 2)
+	b.c.Unregister()
+}
+
+// TestOpenLetsCompactionsBegin: they are held until the shards are open, or have something to replay, which many flushes follow, or a
+// registry to make.
+func TestOpenLetsCompactionsBegin(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 2, clock.NewManual(testStart))
+	closeTest(t, openTest(t, opts)) // so that there is a registry
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	want := func(want ...bool) {
+		t.Helper()
+		var held []bool
+		for _, s := range st.shards {
+			s.compactions.mu.Lock()
+			held = append(held, s.compactions.held)
+			s.compactions.mu.Unlock()
+		}
+		if !slices.Equal(held, want) {
+			t.Errorf("shards hold compactions: %v, want %v", held, want)
+		}
+	}
+	want(false, false)
+	for _, s := range st.shards {
+		s.compactions.held = true // nobody asks for one here
+	}
+	r := replay{store: st, last: make([]uint64, 2)}
+	empty := st.shards[1].db.NewBatch()
+	defer func() {
+		if err := empty.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for n, held := range []bool{true, false} {
+		part := logPart{shard: 1, number: st.shards[1].state.number + uint64(n), repr: empty.Repr()}
+		if err := r.apply([]logPart{part}); err != nil {
+			t.Fatal(err)
+		}
+		want(true, held)
+	}
+	s := st.shards[0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, held := range []bool{true, false} {
+		if err := s.loadTimetable(); err != nil {
+			t.Fatal(err)
+		}
+		want(held, false)
+		if err := errors.Join(s.unstage(), s.db.Delete([]byte{rowRegistry}, pebble.NoSync)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEachShard calls a function for all shards at a time, each of which waits for the others, and has two of them fail.
+func TestEachShard(t *testing.T) {
+	st := openTest(t, testOptions(vfs.NewMem(), 3, clock.NewManual(testStart)))
+	defer closeTest(t, st)
+	var called sync.WaitGroup
+	called.Add(len(st.shards))
+	err := st.eachShard(func(s *Shard) error {
+		called.Done()
+		called.Wait()
+		if s.ordinal == 0 {
+			return nil
+		}
+		return fmt.Errorf("reason %d", s.ordinal)
+	})
+	if want := "shard default-1: reason 1"; err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
 }
 
 // TestCompactionsInTurn: one begins when one is done, nobody looks when none waits, and none begins when the database is closed.

@@ -13,10 +13,11 @@ import (
 
 // Shard is one Pebble store with its lock and its cache: the unit of parallelism.
 type Shard struct {
-	store   *Store
-	ordinal int
-	name    string
-	db      *pebble.DB
+	store       *Store
+	ordinal     int
+	name        string
+	db          *pebble.DB
+	compactions *compactions // of db
 
 	wake chan struct{} // tells the janitor that there may be work earlier than it thinks; capacity 1
 

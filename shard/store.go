@@ -178,6 +178,7 @@ func Open(opts Options) (_ *Store, err error) {
 	for _, s := range st.shards {
 		s.graves = true // there may be some from before
 		s.nextDeadlineMs = 0
+		s.compactions.begin()
 		st.goroutines.Go(s.janitor)   // stopped by Close
 		st.goroutines.Go(s.keepTime)  // stopped by Close
 		st.goroutines.Go(s.runStager) // stopped by Close
@@ -227,13 +228,27 @@ func (st *Store) openShards(f format) error {
 	st.cache = pebble.NewCache(st.opts.BlockCache + st.memtableRoom())
 	st.fileCache = pebble.NewFileCache(fileCacheShards, max(fileCacheSize, 64*len(st.opts.Names)))
 	for n, name := range st.opts.Names {
-		s := &Shard{
+		st.shards = append(st.shards, &Shard{
 			store: st, ordinal: n, name: name, wake: make(chan struct{}, 1),
 			cache:          newObjectCache(st.opts.Databases, st.opts.CacheBytes/len(st.opts.Names)),
 			nextDeadlineMs: math.MaxInt64, staged: newStage(), times: newTimetable(), pending: pending{wake: make(chan struct{}, 1)},
-		}
-		if err := s.open(f); err != nil {
-			return fmt.Errorf("shard %s: %w", name, err)
+		})
+	}
+	return st.eachShard(func(s *Shard) error { return s.open(f) })
+}
+
+// eachShard calls fn for all shards at a time, and returns the error of the first shard that has one. A start is mostly that: each
+// store has some ten fsyncs to wait for, which a busy disk makes a second for four of them, and what is tracked to read.
+func (st *Store) eachShard(fn func(s *Shard) error) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(st.shards))
+	for n, s := range st.shards {
+		all.Go(func() { errs[n] = fn(s) }) // waited for below
+	}
+	all.Wait()
+	for n, err := range errs {
+		if err != nil {
+			return fmt.Errorf("shard %s: %w", st.shards[n].name, err)
 		}
 	}
 	return nil
@@ -260,7 +275,6 @@ func (s *Shard) open(f format) error {
 	}
 	s.db = db
 	s.batch = db.NewBatch(pebble.WithMaxRetainedSizeBytes(maxKeptBatch))
-	st.shards = append(st.shards, s)
 	if err := s.identify(f); err != nil {
 		return err
 	}
@@ -310,7 +324,8 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 			BackgroundError: guard.backgroundError,
 		},
 	}
-	o.Experimental.CompactionScheduler = newCompactions(st.clock)
+	s.compactions = newCompactions(st.clock)
+	o.Experimental.CompactionScheduler = s.compactions
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
 	o.Experimental.TombstoneDenseCompactionThreshold = -1 // never: see ADR 0023
 	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
@@ -355,15 +370,15 @@ func (st *Store) openLog(create bool) error {
 	if err := r.checkEnd(); err != nil {
 		return err
 	}
-	for _, s := range st.shards {
+	return st.eachShard(func(s *Shard) error {
 		if err := s.loadState(); err != nil {
-			return fmt.Errorf("shard %s: %w", s.name, err)
+			return err
 		}
 		if err := s.loadTimetable(); err != nil {
-			return fmt.Errorf("shard %s: what is tracked: %w", s.name, err)
+			return fmt.Errorf("what is tracked: %w", err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // replay brings the shards up to the end of the log.
@@ -387,6 +402,7 @@ func (r *replay) apply(parts []logPart) error {
 			return fmt.Errorf("shard %s stands at commit %d and the log goes on at %d: a log file or the shard's files are missing, restore both from one backup",
 				s.name, s.state.number, p.number)
 		}
+		s.compactions.begin() // many flushes wait for them
 		if err := s.replay(p.repr); err != nil {
 			return fmt.Errorf("shard %s: replay commit %d: %w", s.name, p.number, err)
 		}
@@ -569,6 +585,9 @@ func (s *Shard) beginFlush() (<-chan struct{}, error) {
 func (st *Store) release() error {
 	var errs []error
 	for _, s := range st.shards {
+		if s.db == nil { // it could not be opened
+			continue
+		}
 		s.mu.Lock()
 		s.closeOverlay()
 		errs = append(errs, s.batch.Close(), s.db.Close())

@@ -211,6 +211,7 @@ func (s *Shard) loadTimetable() error {
 		return err
 	}
 	if !ok {
+		s.compactions.begin() // what is written may have to wait for them
 		if err := s.beginRegistry(); err != nil {
 			return err
 		}
