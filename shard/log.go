@@ -52,7 +52,9 @@ import (
 // fsync each, and transactions over shards in two pieces), a sync.Cond for all waiters (every flush would wake everybody
 // who waits for the next one), preallocated segments (no difference beyond noise with fallocate on ext4), segments written over again
 // (half the time of a write, 2 µs for 4 KiB where it is 4; but where memory is short, whoever overwrites a part of a page that was
-// dropped waits for the disk to read it first, and that would be commits).
+// dropped waits for the disk to read it first, and that would be commits; in whole blocks, which are never read, a third for 30 KiB, but
+// twice for 200 bytes, and no more tasks a second), segments mapped into memory whose pages are made ahead by a goroutine (a commit
+// copies 4 KiB in 0.3 µs, but a task took 39 µs of processor time where it took 33).
 
 // Limits of the commit log. A batch in memory exceeds logMaxPending by one record at most.
 const (
