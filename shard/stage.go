@@ -226,19 +226,23 @@ func (g *stage) toSort(row *stagedRow) (r sortedRow, ok bool) {
 // id, which is less than 1<<32 for long: half of it is left out, so that the number reaches to a list's index and behind a score.
 func sortKey(key []byte) (high, low uint64) {
 	const more = 3 // bytes behind the id in high
-	var head [elementPrefixLen + more + 8]byte
-	copy(head[:], key)
-	switch head[0] {
+	const enough = elementPrefixLen + more + 8
+	if len(key) < enough {
+		var padded [enough]byte
+		copy(padded[:], key)
+		key = padded[:]
+	}
+	switch key[0] {
 	case rowElement, rowScore, rowSlot, rowGroup, rowConsumer:
-		high = uint64(head[0]) << 56
-		id := binary.BigEndian.Uint64(head[1:])
+		high = uint64(key[0]) << 56
+		id := binary.BigEndian.Uint64(key[1:])
 		if id >= math.MaxUint32 { // all of these are equal here
 			return high | math.MaxUint32<<(8*more), 0
 		}
-		rest := binary.BigEndian.Uint32(head[elementPrefixLen:]) >> (32 - 8*more)
-		return high | id<<(8*more) | uint64(rest), binary.BigEndian.Uint64(head[elementPrefixLen+more:])
+		rest := binary.BigEndian.Uint32(key[elementPrefixLen:]) >> (32 - 8*more)
+		return high | id<<(8*more) | uint64(rest), binary.BigEndian.Uint64(key[elementPrefixLen+more:])
 	}
-	return binary.BigEndian.Uint64(head[:]), binary.BigEndian.Uint64(head[8:])
+	return binary.BigEndian.Uint64(key), binary.BigEndian.Uint64(key[8:])
 }
 
 // all returns the rows that are to be applied, in order, but for the state row, which comes last.

@@ -296,14 +296,18 @@ const (
 // Long values stand apart from their keys, in files that compactions leave alone as a rule; see ADR 0024.
 const (
 	apartBytes   = 128 // the shortest value that does
-	apartDepth   = 10  // files that the values of one table, where it is densest, may lie in
+	apartDepth   = 40  // layers of files that the values of one table may lie in: twice what a compaction of L0 adds, see layersL0
 	apartGarbage = 0.5 // the part of all values that may be of no more use until files are written anew
 	apartAge     = 30 * time.Second
 )
 
+// layersL0 is how many layers of overlapping tables have L0 compacted. Nearly every flush makes one. A compaction writes the tables of the
+// next level anew, whether one flush has touched them or twenty.
+const layersL0 = 20
+
 // pebbleOptions departs from Pebble's defaults where they were measured to hurt: larger memtables, a later
-// start of L0 compactions and none for tombstones' sake alone, bloom filters, long values apart. There is no WAL: the store's own
-// log stands in for it (ADR 0002).
+// start of L0 compactions and none for tombstones' sake alone, bloom filters, long values apart, the compression that is the fastest
+// to undo (MinLZ; snappy where that has no assembly). There is no WAL: the store's own log stands in for it (ADR 0002).
 func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	guard := &flushGuard{store: st, shard: s.name}
 	o := &pebble.Options{
@@ -314,7 +318,7 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 		DisableWAL:                  true,
 		MemTableSize:                uint64(st.opts.MemtableBytes),
 		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       20,
+		L0CompactionThreshold:       2 * layersL0, // Pebble counts a layer twice
 		L0StopWritesThreshold:       64,
 		LBaseMaxBytes:               64 << 20,
 		MaxOpenFiles:                fileCacheSize,
@@ -332,6 +336,7 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 		return pebble.ValueSeparationPolicy{Enabled: true, MinimumSize: apartBytes, MaxBlobReferenceDepth: apartDepth,
 			RewriteMinimumAge: apartAge, TargetGarbageRatio: apartGarbage}
 	}
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
