@@ -118,10 +118,14 @@ func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int,
 	if err != nil {
 		return 0, err
 	}
+	ahead, err := pending.Ahead()
+	if err != nil {
+		return 0, err
+	}
 	for n < count {
 		id, ok, err := t.take(c, i, pending)
-		if err == nil && ok && c.Slots.IsAll() {
-			err = t.readAhead(id, pending)
+		if err == nil && ok && ahead != nil && c.Slots.IsAll() {
+			err = t.readAhead(id, pending, ahead)
 		}
 		if err != nil || !ok {
 			return n, err
@@ -137,20 +141,24 @@ func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int,
 	return n, nil
 }
 
-// aheadTasks is how many tasks are read together, of those that will be claimed next.
-const aheadTasks = 64
-
 // readAhead has the rows of a task that was taken from its pending list, unless they are at hand, read together with those of the tasks
 // that are next there.
-func (t *Tx) readAhead(id []byte, pending shard.List) error {
-	if known, err := t.tasks.Knows(id); known || err != nil {
-		return err
-	}
-	next, err := pending.Next(shard.Tail, aheadTasks-1)
+func (t *Tx) readAhead(id []byte, pending shard.List, ahead *shard.Ahead) error {
+	known, err := t.tasks.Knows(id)
 	if err != nil {
 		return err
 	}
-	ids := append(append(make([][]byte, 0, aheadTasks), id), next...)
+	if known {
+		ahead.Use()
+		return nil
+	}
+	n := ahead.Next()
+	next, err := pending.Next(shard.Tail, n-1)
+	if err != nil {
+		return err
+	}
+	ahead.Read(len(next))
+	ids := append(append(make([][]byte, 0, n), id), next...)
 	if err := t.tasks.Fetch(ids); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type listBody struct {
 	front, back listWindow
 	slots       *slotIndex // nil: nobody pops the list by slot
 	inner       bool       // the transaction has written elements between the windows
+	ahead       Ahead      // see List.Ahead
 }
 
 type listItem struct {
@@ -46,13 +47,13 @@ type listItem struct {
 type listWindow struct {
 	deque.Deque[listItem]
 	bytes int
+	ahead Ahead // how far it is filled
 }
 
 const (
 	listItemOverhead = 56
 	listWindowBytes  = 64 << 10 // a window that grew beyond this is cut to half of it after the commit
-	listWindowItems  = 128      // elements that a window is filled with
-	listWindowSpan   = 1024     // indices that a window is filled over, lest it step over all that was removed in between
+	listWindowSpan   = 1024     // indices that a window is filled over at most, lest it step over all that was removed in between
 )
 
 func (w *listWindow) push(end End, it listItem) {
@@ -103,6 +104,7 @@ func (b *listBody) footprint() int {
 func (b *listBody) shrink(bytes int) {
 	b.front.cut(Tail, bytes)
 	b.back.cut(Head, bytes)
+	b.front.ahead, b.back.ahead = Ahead{}, Ahead{}
 	if b.slots != nil {
 		b.slots.shrink()
 	}
@@ -226,13 +228,8 @@ func (l List) LenAt(element []byte) (int64, error) {
 // Next lists up to n elements that will be popped next at the end, as far as they are cached. They may not be changed. Of a partitioned
 // list it lists none, unless the transaction is narrowed to a shard.
 func (l List) Next(end End, n int) (vals [][]byte, err error) {
-	if first, last := l.db.span(); l.partitioned && first == last {
-		if l, err = l.fragment(first); err != nil {
-			return nil, err
-		}
-	}
-	if l.partitioned || l.o.list == nil {
-		return nil, nil
+	if l, err = l.seen(); err != nil || l.partitioned || l.o.list == nil {
+		return nil, err
 	}
 	near, far := &l.o.list.front, &l.o.list.back
 	if end == Tail {
@@ -246,6 +243,24 @@ func (l List) Next(end End, n int) (vals [][]byte, err error) {
 		walkWindow(far, end, add)
 	}
 	return vals, nil
+}
+
+// Ahead is for those who read ahead what the elements name that they pop. The cache forgets it with the list. Without such a list, and for one of which
+// Next lists nothing, it is nil.
+func (l List) Ahead() (*Ahead, error) {
+	l, err := l.seen()
+	if err != nil || l.partitioned || l.o.list == nil {
+		return nil, err
+	}
+	return &l.o.list.ahead, nil
+}
+
+// seen is the fragment that the transaction sees of a partitioned list, if it sees one only.
+func (l List) seen() (List, error) {
+	if first, last := l.db.span(); l.partitioned && first == last {
+		return l.fragment(first)
+	}
+	return l, nil
 }
 
 // window returns the window that holds the element at the end, filled if it has to be.
@@ -266,9 +281,10 @@ func (s *Shard) window(o *object, end End) (*listWindow, error) {
 	if b.contiguous(o) && !b.inner {
 		each = s.everyIndex
 	}
+	items := near.ahead.Next()
 	err := each(o, from, to, end, func(it listItem) bool {
 		near.push(1-end, it)
-		return near.Len() < listWindowItems && near.bytes < listWindowBytes/2 && near.Back().index-near.Front().index < listWindowSpan
+		return near.Len() < items && near.bytes < listWindowBytes/2 && near.Back().index-near.Front().index < listWindowSpan
 	})
 	if err == nil && near.Len() == 0 {
 		err = s.readError(errCorruptRow)

@@ -57,7 +57,7 @@ const (
 func slotsOf(digits int) int { return 1 << (4 * digits) }
 
 // fill is how many elements of a slot are read at once.
-func (x *slotIndex) fill() int { return min(max(4096/slotsOf(x.digits), 2), listWindowItems) }
+func (x *slotIndex) fill() int { return min(max(4096/slotsOf(x.digits), 2), aheadMost) }
 
 // newSlotIndex is the index of a list that has no rows in it, for elements from an index on.
 func newSlotIndex(digits int, from int64) *slotIndex {

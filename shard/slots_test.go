@@ -112,7 +112,7 @@ func TestSlotsCutAnew(t *testing.T) {
 			if err != nil || !ok || string(val) != want {
 				t.Fatalf("popped %s, %v, %v by %d digits, want %s", val, ok, err, digits, want)
 			}
-			if read := l.s.stats.RowsRead - before; read > slotStep+2*listWindowItems {
+			if read := l.s.stats.RowsRead - before; read > slotStep+2*aheadMost {
 				t.Errorf("a pop by %d digits reads %d rows", digits, read)
 			}
 		})
@@ -247,7 +247,7 @@ func TestSlotCosts(t *testing.T) {
 		}
 		return costs
 	}
-	const slack = 2 * listWindowItems
+	const slack = 2 * aheadMost
 	for _, cache := range []int{1, 16 << 20} {
 		few, many := read(10, cache), read(100_000, cache)
 		t.Logf("cache %d: rows read %v and %v", cache, few, many)
