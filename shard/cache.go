@@ -14,6 +14,8 @@ type objectCache struct {
 	budget int
 	again  int // evictClean has nothing to do before bytes is more than that
 	ranks  rankIndexes
+
+	nameBytes int // of bytes, what the names of keys take
 }
 
 // cachedDB is what is cached of a database.
@@ -24,6 +26,7 @@ type cachedDB struct {
 	recent  [16]*object        // of the objects, for get: of all keys whose length ends in the same four bits, the one that was found last
 	root    object             // sentinel of the ring: root.next is the most recently used object
 	bytes   int
+	names   keyNames
 }
 
 func newCachedDB(n int) *cachedDB {
@@ -112,6 +115,7 @@ func (c *objectCache) drop(o *object) {
 func (c *objectCache) dropDB(db int) {
 	d := c.dbs[db]
 	c.bytes -= d.bytes
+	c.nameBytes -= d.names.bytes
 	d.objects = nil
 	c.dbs[db] = newCachedDB(db)
 }

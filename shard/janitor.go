@@ -10,14 +10,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The janitor of a shard removes keys whose deadline has passed and clears what deletions left behind: one
+// The janitor of a shard removes keys whose deadline has passed, clears what deletions left behind, and reads the names of keys: one
 // goroutine a shard, which sleeps until the earliest deadline or until it is woken. Each of its rounds is a
 // transaction like any other, so replaying the log repeats it, and is bounded, so that no client waits long.
 
 const (
 	expireBatch   = 200     // keys that one round removes
 	expireBytes   = 4 << 20 // length of their names after which it removes no further one
-	walkBatch     = 2000    // keys of a dead keyspace that one round looks at
+	walkBatch     = 2000    // keys of a keyspace that one round looks at
 	clearBatch    = 500     // rows that one round clears one by one
 	clearBytes    = 1 << 20 // length of their keys after which it clears no further one
 	buryDirect    = 128     // elements up to which a collection's rows are deleted with the key
@@ -190,7 +190,11 @@ func (s *Shard) clean(tx *Tx) (again time.Time, err error) {
 		s.nextDeadlineMs, s.expiredToMs, s.graves, s.walked = 0, 0, true, nil // what was found may have been undone
 		return clk.Now().Add(time.Second), err
 	}
-	if s.graves || more {
+	unread, err := s.readNames(walkBatch)
+	if err != nil {
+		return clk.Now().Add(time.Second), err
+	}
+	if s.graves || more || unread {
 		return clk.Now().Add(time.Millisecond), nil
 	}
 	longest := tx.nowMs + time.Hour.Milliseconds()

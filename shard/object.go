@@ -75,6 +75,7 @@ type object struct {
 	foreign bool      // somebody else than the tracker has changed it in this transaction
 
 	stored bool // a metadata row exists on disk
+	named  bool // one did by the last commit
 	dirty  bool
 	quiet  bool   // what the transaction has changed so far is nothing to those who watch the key; see changeStream
 	turn   uint64 // when the object was last made dirty, counted while somebody waits on the shard; see gatherReady

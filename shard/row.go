@@ -72,9 +72,13 @@ func elementHash(b []byte) uint32 {
 	return uint32(xxhash.Sum64(b) >> 32)
 }
 
+// appendSpacePrefix begins the metadata rows of a keyspace.
+func appendSpacePrefix(dst []byte, space uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, rowMeta), space)
+}
+
 func appendMetaKey(dst []byte, space uint32, key string) []byte {
-	dst = append(dst, rowMeta)
-	dst = binary.BigEndian.AppendUint32(dst, space)
+	dst = appendSpacePrefix(dst, space)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(xxhash.Sum64String(key)>>32))
 	return append(dst, key...)
 }

@@ -201,7 +201,7 @@ func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
 }
 
 // load makes the object of a key that isn't cached. When as many keys are cached as the database has, a key that is not
-// among them is absent, and there is no row to look for.
+// among them is absent, and there is no row to look for; nor is there when the names of all keys are known and this is none of them.
 func (s *Shard) load(db int, key []byte) (*object, error) {
 	o := &object{key: string(key), db: s.cache.dbs[db], track: s.store.tracker.Track(key)}
 	if s.cache.dbs[db].live == s.state.spaces[db].keys {
@@ -209,10 +209,17 @@ func (s *Shard) load(db int, key []byte) (*object, error) {
 		return o, nil
 	}
 	s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[db].id, o.key)
-	err := s.view(s.keyBuf, o.decode)
-	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+	if o.db.names.lacks(s.keyBuf) {
+		s.cache.add(o)
+		return o, nil
+	}
+	switch err := s.view(s.keyBuf, o.decode); {
+	case errors.Is(err, pebble.ErrNotFound):
+		s.miss(o.db)
+	case err != nil:
 		return nil, s.readError(fmt.Errorf("metadata of key %q: %w", key, err))
 	}
+	o.named = o.stored
 	s.cache.add(o)
 	return o, nil
 }
@@ -522,6 +529,7 @@ func (s *Shard) apply(pos uint64) error {
 	for _, o := range s.dirty {
 		o.dirty = false
 		o.settle()
+		s.settleName(o)
 		if o.zset != nil {
 			s.tidyRanks(o)
 		}

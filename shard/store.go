@@ -86,6 +86,7 @@ type Options struct {
 	chunkBits    uint8 // logarithm of a chunk's size
 	manyRows     int64 // rows that have to go at once for a range deletion
 	slotStep     int   // elements of an old list that one transaction indexes by slot
+	namesLeast   int   // keys that are missed before the names of all are read
 }
 
 // Store is the shards of one server, their common log and the directory that holds them:
@@ -139,6 +140,7 @@ func Open(opts Options) (_ *Store, err error) {
 	st.opts.chunkBits = cmp.Or(opts.chunkBits, chunkBits)
 	st.opts.manyRows = cmp.Or(opts.manyRows, manyRows)
 	st.opts.slotStep = cmp.Or(opts.slotStep, slotStep)
+	st.opts.namesLeast = cmp.Or(opts.namesLeast, namesLeast)
 	if st.tracker = opts.Tracker; st.tracker == nil {
 		st.tracker = noTracker{}
 	}

@@ -81,6 +81,7 @@ func testOptions(fs vfs.FS, n int, clk clock.Clock) Options {
 func openTest(t testing.TB, opts Options) *Store {
 	t.Helper()
 	opts.stageBytes, opts.pendingBytes = testStageBytes, testPendingBytes
+	opts.namesLeast = cmp.Or(opts.namesLeast, 1)
 	opts.stringBytes = cmp.Or(opts.stringBytes, testStringBytes)
 	opts.chunkBits = cmp.Or(opts.chunkBits, testChunkBits)
 	st, err := Open(opts)

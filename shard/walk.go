@@ -286,7 +286,7 @@ func (d DB) openKeys(ordinal int, from uint32) (*pebble.Iterator, *Shard, error)
 		r = s.indexed()
 	}
 	space := s.state.spaces[d.n].id
-	start := binary.BigEndian.AppendUint32([]byte{rowMeta}, space)
+	start := appendSpacePrefix(nil, space)
 	end := upperBound(start)
 	it, err := s.iterate(r, binary.BigEndian.AppendUint32(start, from), end)
 	return it, s, err

@@ -1,0 +1,250 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"codeq/internal/clock"
+)
+
+// keysModel is the keys that each database of a store has.
+type keysModel []map[string]bool
+
+func (m keysModel) clone() keysModel {
+	all := make(keysModel, len(m))
+	for db, keys := range m {
+		all[db] = make(map[string]bool, len(keys))
+		for key := range keys {
+			all[db][key] = true
+		}
+	}
+	return all
+}
+
+// TestKeyNames makes and removes keys at random, in transactions that are committed or not, while the names of all are read, and looks for
+// keys that are there and that are not. What is known of them by name must be true.
+func TestKeyNames(t *testing.T) {
+	for seed := range seeds(4) {
+		fs, rnd := vfs.NewMem(), rand.New(rand.NewPCG(seed, 20))
+		st := openKeyNames(t, fs)
+		model, known := make(keysModel, 3), 0
+		for db := range model {
+			model[db] = make(map[string]bool)
+		}
+		for range rounds(300) {
+			if rnd.IntN(100) == 0 {
+				closeTest(t, st)
+				st = openKeyNames(t, fs)
+			}
+			tx := st.NewTx()
+			tx.Begin(st.All())
+			before := model.clone()
+			for range 1 + rnd.IntN(20) {
+				if err := changeKeys(tx, model, rnd); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if rnd.IntN(4) == 0 {
+				tx.Abort()
+				model = before
+			} else if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			tx.End()
+			known += checkKeyNames(t, st, model, rnd)
+		}
+		closeTest(t, st)
+		if known < rounds(300) {
+			t.Errorf("seed %d: %d keys only were known to be absent by name", seed, known)
+		}
+	}
+}
+
+func openKeyNames(t *testing.T, fs vfs.FS) *Store {
+	opts := testOptions(fs, 1, clock.NewManual(testStart))
+	opts.CacheBytes = 64 << 10
+	return openTest(t, opts)
+}
+
+// changeKeys does one thing to the keys of a database, and to the model.
+func changeKeys(tx *Tx, model keysModel, rnd *rand.Rand) error {
+	draw := func() string { return fmt.Sprint("key", rnd.IntN(800)) }
+	n, key, other := rnd.IntN(len(model)), draw(), draw()
+	d, keys := tx.DB(n), model[n]
+	switch chance := rnd.IntN(1000); {
+	case chance < 2:
+		clear(keys)
+		return d.Flush()
+	case chance < 6:
+		m := rnd.IntN(len(model))
+		model[n], model[m] = model[m], model[n]
+		return tx.SwapDB(n, m)
+	case chance < 60:
+		ok := keys[key]
+		if ok && key != other {
+			delete(keys, key)
+			keys[other] = true
+		}
+		if !ok || key == other {
+			return nil
+		}
+		return d.Rename([]byte(key), []byte(other))
+	case chance < 350:
+		delete(keys, key)
+		_, err := d.Delete([]byte(key))
+		return err
+	case chance < 500:
+		h, err := d.Hash([]byte("hash " + key))
+		if err == nil {
+			keys["hash "+key] = true
+			_, err = h.Set([]byte("f"), []byte("v"))
+		}
+		return err
+	}
+	keys[key] = true
+	return d.Set([]byte(key), []byte("v"), 0)
+}
+
+// checkKeyNames reads some more names, and looks for some keys. It tells how many were known to be absent by their names.
+func checkKeyNames(t *testing.T, st *Store, model keysModel, rnd *rand.Rand) (known int) {
+	t.Helper()
+	tx, s := st.NewTx(), st.shards[0]
+	tx.Begin(st.All())
+	defer tx.End()
+	if _, err := s.readNames(1 + rnd.IntN(100)); err != nil {
+		t.Fatal(err)
+	}
+	held, names := 0, 0
+	for n, d := range s.cache.dbs {
+		held += d.bytes
+		names += d.names.bytes
+		if d.names.set.footprint() != d.names.bytes {
+			t.Fatalf("the names of database %d take %d bytes and are charged for with %d", n, d.names.set.footprint(), d.names.bytes)
+		}
+		if k := &d.names; k.set != nil && k.next == nil && k.set.n != len(model[n]) {
+			t.Fatalf("there are %d names of %d keys", k.set.n, len(model[n]))
+		}
+	}
+	if held != s.cache.bytes || names != s.cache.nameBytes {
+		t.Fatalf("databases have %d bytes, %d of them names, and the cache %d, %d", held, names, s.cache.bytes, s.cache.nameBytes)
+	}
+	for range 20 {
+		n, key := rnd.IntN(len(model)), fmt.Sprint("key", rnd.IntN(1000))
+		cached, names, read := s.cache.get(n, []byte(key)) != nil, s.cache.dbs[n].names, s.stats.RowsRead
+		exists, err := tx.DB(n).Exists([]byte(key))
+		if err != nil || exists != model[n][key] {
+			t.Fatalf("database %d: %q exists: %t, %v; want %t", n, key, exists, err, model[n][key])
+		}
+		if !cached && names.set != nil && names.next == nil && s.stats.RowsRead == read {
+			known++
+		}
+	}
+	return known
+}
+
+// TestKeyNamesAreRead: the names of the keys that a store was opened with are read once some were looked for in vain, a part at a
+// time, and what is made and removed meanwhile is known as well.
+func TestKeyNamesAreRead(t *testing.T) {
+	const n = 5000
+	fs := vfs.NewMem()
+	opts := testOptions(fs, 1, clock.NewManual(testStart))
+	opts.CacheBytes = 1 << 20
+	key := func(i int) []byte { return fmt.Append(nil, "key", i) }
+	st := openTest(t, opts)
+	change(t, st, st.All(), func(_ *Tx, d DB) (err error) {
+		for i := range n {
+			err = errors.Join(err, d.Set(key(i), nil, 0))
+		}
+		return err
+	})
+	closeTest(t, st)
+	opts.namesLeast = 10
+	opts.Clock = clock.NewManual(testStart)
+	st = openTest(t, opts)
+	defer closeTest(t, st)
+	s := st.shards[0]
+	names, removed := &s.cache.dbs[0].names, 0
+	change(t, st, st.All(), func(tx *Tx, d DB) error { // one transaction, so the janitor keeps away
+		for i := range n / namesPart {
+			if names.set != nil {
+				t.Fatalf("after %d keys that are not there, names are read", i)
+			}
+			if _, err := d.Exists(key(n + i)); err != nil {
+				return err
+			}
+		}
+		for names.next != nil {
+			var err error
+			if next := names.next; len(next) > metaPrefixLen { // the key that is to be read next
+				removed++
+				_, err = d.Delete(next[metaPrefixLen:])
+			}
+			if err = errors.Join(err, tx.Commit()); err != nil {
+				return err
+			}
+			if _, err := s.readNames(n / 4); err != nil {
+				return err
+			}
+		}
+		if removed != 3 || names.set.n != n-removed {
+			t.Errorf("%d keys were removed, and %d names of %d are left", removed, names.set.n, n)
+		}
+		read := s.stats.RowsRead
+		for i := range n {
+			if exists, err := d.Exists(key(2*n + i)); exists || err != nil {
+				t.Fatalf("%s exists: %t, %v", key(2*n+i), exists, err)
+			}
+		}
+		if read = s.stats.RowsRead - read; read > 1 { // two may have one hash
+			t.Errorf("%d rows were read for keys that are not there", read)
+		}
+		return nil
+	})
+}
+
+// TestKeyNamesAreBounded: when the names of all keys take too much of the cache, they are forgotten for good, whether they come
+// or are read.
+func TestKeyNamesAreBounded(t *testing.T) {
+	opts := testOptions(vfs.NewMem(), 1, clock.NewManual(testStart))
+	opts.CacheBytes = 16 << 10
+	check := func(st *Store, most int) {
+		t.Helper()
+		tx, s := st.NewTx(), st.shards[0]
+		tx.Begin(st.All())
+		defer tx.End()
+		if k := &s.cache.dbs[0].names; most != opts.CacheBytes/namesShare || !k.tooBig || k.set != nil || s.cache.nameBytes != 0 {
+			t.Errorf("names took %d bytes, and take %d; too big: %t", most, s.cache.nameBytes, k.tooBig)
+		}
+	}
+	st := openTest(t, opts)
+	s, most := st.shards[0], 0
+	for i := range 4000 {
+		change(t, st, st.All(), func(_ *Tx, d DB) error {
+			if _, err := s.readNames(walkBatch); err != nil {
+				return err
+			}
+			most = max(most, s.cache.nameBytes)
+			return d.Set(fmt.Append(nil, "key", i), nil, 0)
+		})
+	}
+	check(st, most)
+	closeTest(t, st)
+	opts.Clock = clock.NewManual(testStart)
+	st = openTest(t, opts)
+	defer closeTest(t, st)
+	s, most = st.shards[0], 0
+	change(t, st, st.All(), func(_ *Tx, d DB) (err error) {
+		for i := 0; err == nil && (i < 4000/namesPart || s.cache.dbs[0].names.next != nil); i++ {
+			if _, err = d.Exists(fmt.Append(nil, "none", i)); err == nil {
+				_, err = s.readNames(100)
+			}
+			most = max(most, s.cache.nameBytes)
+		}
+		return err
+	})
+	check(st, most)
+}
