@@ -30,7 +30,7 @@ const (
 // benchmark is one test of redis-benchmark, or something like it.
 type benchmark struct {
 	name    string
-	random  bool                                                                                 // uses -r
+	random  int                                                                                  // redis-benchmark -r: how many keys or members there are to draw from; 0: one
 	prepare func(c *peer.Conn, requests int) error                                               // nil: nothing is needed
 	command []string                                                                             // what redis-benchmark repeats; nil: its own test of the name
 	drive   func(ctx context.Context, server *peer.Server, depth, requests int) (float64, error) // instead of redis-benchmark
@@ -59,8 +59,8 @@ func compare(ctx context.Context, s settings, servers []*peer.Server) error {
 		s.repeat, keyspace)
 	fill := func(c *peer.Conn, requests int) error { return fillList(c, "mylist", requests+fillPadding) }
 	return compareAll(ctx, s, servers, targets(), []benchmark{
-		{name: "set", random: true}, {name: "lpush"}, {name: "rpop", prepare: fill},
-		{name: "sadd", random: true}, {name: "hset", random: true}, {name: "zadd", random: true},
+		{name: "set", random: keyspace}, {name: "lpush"}, {name: "rpop", prepare: fill},
+		{name: "sadd", random: keyspace}, {name: "hset", random: keyspace}, {name: "zadd", random: keyspace},
 	})
 }
 
@@ -136,7 +136,7 @@ func verdict(medians map[peer.Kind]float64, goal target) string {
 	return fmt.Sprintf(" %.2f | %.1f | %s |", ours/reference, goal.ratio, met)
 }
 
-// measureOnce prepares the data and runs one test of a server. It begins when all servers are idle: what the preparation, or the test of
+// measureOnce prepares the data and runs one test of a server, once all servers are idle: what the preparation, or the test of
 // another server, has left to be done in the background is not what is measured.
 func measureOnce(ctx context.Context, tool string, servers []*peer.Server, server *peer.Server, b benchmark,
 	depth, requests int,
@@ -144,6 +144,13 @@ func measureOnce(ctx context.Context, tool string, servers []*peer.Server, serve
 	if err := prepare(server, b, requests); err != nil {
 		return m, fmt.Errorf("prepare: %w", err)
 	}
+	return measureNow(ctx, tool, servers, server, b, depth, requests)
+}
+
+// measureNow is measureOnce with the data that the server has.
+func measureNow(ctx context.Context, tool string, servers []*peer.Server, server *peer.Server, b benchmark,
+	depth, requests int,
+) (m measurement, err error) {
 	for _, other := range servers {
 		if err := settle(ctx, other); err != nil {
 			return m, fmt.Errorf("wait until %s is idle: %w", other.Kind(), err)
@@ -199,8 +206,8 @@ func redisBenchmark(ctx context.Context, tool string, server *peer.Server, b ben
 	}
 	args := []string{"-h", host, "-p", port, "--csv", "-c", strconv.Itoa(clients), "-d", strconv.Itoa(payload),
 		"-n", strconv.Itoa(requests), "-P", strconv.Itoa(depth)}
-	if b.random {
-		args = append(args, "-r", strconv.Itoa(keyspace))
+	if b.random > 0 {
+		args = append(args, "-r", strconv.Itoa(b.random))
 	}
 	if b.command == nil {
 		args = append(args, "-t", b.name)

@@ -26,7 +26,7 @@ import (
 	"codeq/internal/peer"
 )
 
-const modes = "compare, streams, scripts, handover, clients, queue, backlog, leases, list1m, zset1m or memory"
+const modes = "compare, newkeys, streams, scripts, handover, clients, queue, backlog, leases, list1m, zset1m or memory"
 
 // settings are the flags.
 type settings struct {
@@ -59,7 +59,7 @@ func parseFlags() settings {
 	flag.IntVar(&s.requests, "requests", 0, "compare, streams, scripts, queue: requests per run; 0 takes what redis answers in -seconds")
 	flag.Float64Var(&s.seconds, "seconds", 2.5, "compare, streams, scripts, queue: length of a run")
 	flag.IntVar(&s.items, "items", 0, "other modes: number of elements; 0 takes 1,000,000, for memory 5,000,000, for handover and clients 20,000,\n"+
-		"for backlog 10,000,000, for leases 1,000,000")
+		"for backlog 10,000,000, for leases 1,000,000, for newkeys 4,000,000")
 	flag.IntVar(&s.shards, "shards", 0, "codeq's number of shards; 0 takes its default")
 	flag.Parse()
 	for _, name := range strings.Split(servers, ",") {
@@ -70,7 +70,7 @@ func parseFlags() settings {
 
 func run(ctx context.Context, s settings) error {
 	measure, known := map[string]func(context.Context, settings, []*peer.Server) error{
-		"compare": compare, "streams": streams, "scripts": scripts, "handover": handover, "clients": clientKeys, "queue": queueCycle,
+		"compare": compare, "newkeys": newKeys, "streams": streams, "scripts": scripts, "handover": handover, "clients": clientKeys, "queue": queueCycle,
 		"backlog": backlog, "leases": leases, "list1m": longList, "zset1m": largeZset, "memory": memory,
 	}[s.mode]
 	if !known {
