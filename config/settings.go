@@ -175,7 +175,7 @@ func storageSettings() []setting {
 			doc:  "Size of the whole commit log above which shards are flushed so that its oldest files can go."},
 		{name: "cache-size", def: "128mb",
 			kind: memory{func(c *Config) *int64 { return &c.CacheSize }, 1 << 20, math.MaxInt64},
-			doc:  "Memory for decoded keys and elements, over all shards."},
+			doc:  "Memory for decoded keys and elements, and for what tells which are not there, over all shards."},
 		{name: "block-cache-size", def: "128mb",
 			kind: memory{func(c *Config) *int64 { return &c.BlockCacheSize }, 1 << 20, math.MaxInt64},
 			doc:  "Memory for blocks read from disk, over all shards; the memtables come on top."},

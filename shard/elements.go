@@ -11,7 +11,7 @@ type elements[V any] struct {
 	idle   []*element[V] // that are forgotten with the commit, see uncache
 	dead   int           // entries that are dead
 	bytes  int           // estimate of the resident bytes, without names
-	names  *nameSet      // of all elements, cached or not; nil if they are not known
+	names  names         // of all elements, cached or not
 }
 
 type element[V any] struct {
@@ -27,7 +27,7 @@ const elementOverhead = 96
 
 func newElements[V any]() elements[V] { return elements[V]{rows: make(map[string]*element[V])} }
 
-func (e *elements[V]) footprint() int { return e.bytes + e.names.footprint() }
+func (e *elements[V]) footprint() int { return e.bytes + e.names.set.footprint() }
 
 // complete tells whether every element of the collection is cached.
 func (e *elements[V]) complete(o *object) bool { return int64(e.live()) == o.count }
@@ -36,16 +36,16 @@ func (e *elements[V]) complete(o *object) bool { return int64(e.live()) == o.cou
 func (e *elements[V]) lacks(o *object, name []byte) bool { return e.complete(o) || e.names.lacks(name) }
 
 // created notes that an element which was not there is now one of the collection.
-func (e *elements[V]) created(name []byte) {
-	if e.names != nil && !e.names.add(name) {
-		e.names = nil
+func (e *elements[V]) created(s *Shard, o *object, name []byte) {
+	if s.knowsName(&e.names, o, name) {
+		e.names.add(name)
 	}
 }
 
 // removed notes that an element is no longer one of the collection.
-func (e *elements[V]) removed(name []byte) {
-	if e.names != nil {
-		e.names.remove(name)
+func (e *elements[V]) removed(s *Shard, o *object, name []byte) {
+	if s.knowsName(&e.names, o, name) {
+		e.names.set.remove(name)
 	}
 }
 
@@ -111,7 +111,7 @@ func (e *elements[V]) put(name []byte, val V, size, oldSize int) *element[V] {
 }
 
 // kill marks the entry of an element that was there as deleted by the transaction; size is the resident size of the value that goes.
-func (e *elements[V]) kill(name []byte, size int) {
+func (e *elements[V]) kill(s *Shard, o *object, name []byte, size int) {
 	el := e.find(name)
 	if el == nil {
 		el = e.enter(string(name))
@@ -121,7 +121,7 @@ func (e *elements[V]) kill(name []byte, size int) {
 			return
 		}
 	}
-	e.removed(name)
+	e.removed(s, o, name)
 	var none V
 	el.val, el.dead, el.lent = none, true, false
 	e.dead++
@@ -202,12 +202,12 @@ func (e *elements[V]) absent(name []byte) {
 func (e *elements[V]) thin(o *object, size func(V) int) {
 	switch {
 	case len(e.rows) == 0:
-		e.names = nil
-	case e.names == nil && e.complete(o):
-		e.names = newNameSet(len(e.rows))
+		e.names = names{}
+	case e.names.set == nil && e.complete(o):
+		e.names = names{set: newNameSet(len(e.rows))}
 		for name, el := range e.rows {
-			if !el.dead {
-				e.created([]byte(name))
+			if !el.dead && e.names.set != nil {
+				e.names.add([]byte(name))
 			}
 		}
 	}

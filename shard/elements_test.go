@@ -26,7 +26,7 @@ func TestElementsCount(t *testing.T) {
 					t.Fatalf("%q is kept as %v", name, kept)
 				}
 			case 2:
-				e.kill([]byte(name), old)
+				e.kill(nil, nil, []byte(name), old)
 			case 3:
 				e.absent([]byte(name))
 			case 4:

@@ -61,9 +61,12 @@ func (s *Shard) field(o *object, field []byte) (val fieldValue, ok bool, err err
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	val.text, ok, err = s.get(s.keyBuf)
-	if ok {
+	switch {
+	case ok:
 		o.hash.keep(field, val, 0)
 		s.cache.charge(o)
+	case err == nil:
+		s.missElement(o, &o.hash.names)
 	}
 	return val, ok, err
 }
@@ -147,7 +150,7 @@ func (s *Shard) writeField(o *object, field, val []byte, there bool) {
 	}
 	if !there {
 		o.count++
-		o.hash.created(field)
+		o.hash.created(s, o, field)
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	s.put(s.keyBuf, val, !there)
@@ -195,7 +198,7 @@ func (h Hash) Delete(field []byte) (bool, error) {
 	s.modify(o)
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	s.delete(s.keyBuf)
-	o.hash.kill(field, val.size())
+	o.hash.kill(s, o, field, val.size())
 	s.removed(o)
 	return true, nil
 }

@@ -2,49 +2,53 @@ package shard
 
 import "bytes"
 
-// keyNames knows the names of all keys of a database on a shard, cached or not, as the names of a large collection's elements are
-// known: so a key that is not there need not be looked for in the store, where one that is not there is what costs most. See ADR 0026.
-//
-// It is begun when as many keys have been looked for in vain that reading the names of all is worth it. The janitor reads them, in the order of
-// their rows; of those that it has passed, each commit says which came and which went.
+// keyNames is the names of all keys of a database on a shard, cached or not: a key that is not there need not be looked for in the
+// store, where one that is not there costs most. Each commit says which came and which went. See ADR 0026.
 type keyNames struct {
-	set    *nameSet // nil: they are not known
-	next   []byte   // the metadata row from which on they are not known yet; nil: all are
-	missed int64    // keys that were looked for in the store in vain, while there is no set
-	tooBig bool     // it is no use to begin
-	bytes  int      // what the cache has charged for it
+	names
+	tooBig bool // they take too much memory
+	bytes  int  // what the cache has charged for them
 }
 
 const (
-	// namesLeast keys have to be missed before the names of all are read, or one of namesPart if that is more: a look into the
+	// namesLeast keys or elements have to be missed before the names of all are read, or one of namesPart if that is more: a look into the
 	// store takes about as long as reading so many names.
 	namesLeast = 64
 	namesPart  = 64
-	// namesShare of the cache is what the names of keys may take, as 1/n.
+	// namesShare of the cache is what the names of all keys may take, or those of a collection's elements, as 1/n.
 	namesShare = 2
 )
 
-// lacks tells whether there is surely no such key; row is the key of its metadata row.
-func (k *keyNames) lacks(row []byte) bool {
+// lacksKey tells whether there is surely no such key; row is the key of its metadata row.
+func (k *keyNames) lacksKey(row []byte) bool {
 	return k.covers(row) && k.set.lacks(row[metaPrefixLen:])
 }
 
-// covers tells whether the names tell of the key whose metadata row it is.
-func (k *keyNames) covers(row []byte) bool {
-	return k.set != nil && (k.next == nil || bytes.Compare(row, k.next) < 0)
+// missKey notes that a key of the database was looked for in vain.
+func (s *Shard) missKey(d *cachedDB) {
+	space := &s.state.spaces[d.n]
+	if !d.names.tooBig && s.isMissedOften(&d.names.names, space.keys) {
+		d.names.begin(appendSpacePrefix(nil, space.id))
+		s.wakeJanitor()
+	}
 }
 
-// miss notes that a key of the database was looked for in vain.
-func (s *Shard) miss(d *cachedDB) {
-	k, keys := &d.names, s.state.spaces[d.n].keys
-	if k.set != nil || k.tooBig {
-		return
+// missElement notes that an element of a hash, set or sorted set was looked for in vain.
+func (s *Shard) missElement(o *object, n *names) {
+	if namesShare*tableBytes(o.count) <= s.cache.budget && s.isMissedOften(n, o.count) {
+		n.begin(appendElementPrefix(nil, rowElement, o.id))
+		s.unnamed = append(s.unnamed, o)
+		s.wakeJanitor()
 	}
-	if k.missed++; k.missed < max(int64(s.store.opts.namesLeast), keys/namesPart) {
-		return
+}
+
+// isMissedOften counts a name that was looked for in vain among all, and tells whether reading them is worth it.
+func (s *Shard) isMissedOften(n *names, all int64) bool {
+	if n.set != nil {
+		return false
 	}
-	k.set, k.next, k.missed = newNameSet(0), appendSpacePrefix(nil, s.state.spaces[d.n].id), 0
-	s.wakeJanitor()
+	n.missed++
+	return n.missed >= max(int64(s.store.opts.namesLeast), all/namesPart)
 }
 
 // settleName is called for each key that a commit has changed.
@@ -73,8 +77,7 @@ func (s *Shard) settleName(o *object) {
 // addName adds the name of a key, or forgets all when they take too much memory.
 func (c *objectCache) addName(d *cachedDB, name []byte) {
 	k := &d.names
-	switch n := k.set.footprint(); {
-	case full(k.set.n+1, len(k.set.cells)) && namesShare*(c.nameBytes+n) > c.budget, !k.set.add(name):
+	if full(k.set.n+1, len(k.set.cells)) && namesShare*(c.nameBytes+k.set.footprint()) > c.budget || !k.set.add(name) {
 		*k = keyNames{tooBig: true, bytes: k.bytes}
 	}
 	c.chargeNames(d)
@@ -86,7 +89,8 @@ func (c *objectCache) chargeNames(d *cachedDB) {
 	c.bytes, d.bytes, c.nameBytes, d.names.bytes = c.bytes+by, d.bytes+by, c.nameBytes+by, d.names.bytes+by
 }
 
-// readNames reads the names of up to limit more keys of each database, and tells whether there are more.
+// readNames reads up to limit more names of the keys of each database and of the elements of one collection, where that was begun. It
+// tells whether there are more.
 func (s *Shard) readNames(limit int) (more bool, err error) {
 	for _, d := range s.cache.dbs {
 		if d.names.next == nil {
@@ -99,21 +103,77 @@ func (s *Shard) readNames(limit int) (more bool, err error) {
 		}
 		more = more || d.names.next != nil
 	}
-	return more, nil
+	last := len(s.unnamed) - 1
+	if last < 0 {
+		return more, nil
+	}
+	o := s.unnamed[last]
+	if unread, err := s.readElementNames(o, limit); unread || err != nil {
+		return unread, err
+	}
+	s.unnamed[last], s.unnamed = nil, s.unnamed[:last]
+	return more || last > 0, nil
+}
+
+// knowsName tells whether an element's name is among those that are known, or known not to be. It uses keyBuf while they are being read.
+func (s *Shard) knowsName(n *names, o *object, name []byte) bool {
+	if n.next == nil {
+		return n.set != nil
+	}
+	s.keyBuf = s.appendField(s.keyBuf[:0], o, name)
+	return n.covers(s.keyBuf)
+}
+
+// readElementNames reads some more names of a collection's elements, unless it has gone or been evicted, and tells whether there are more.
+func (s *Shard) readElementNames(o *object, limit int) (more bool, err error) {
+	n := o.names()
+	if n == nil || n.next == nil || o.db.objects == nil || o.db.objects[o.key] != o {
+		return false, nil
+	}
+	err = s.readRows(n, upperBound(appendElementPrefix(nil, rowElement, o.id)), limit, func(row []byte) bool {
+		n.add(fieldOf(row))
+		return n.set != nil
+	})
+	if err != nil {
+		*n = names{}
+	}
+	s.cache.charge(o)
+	return n.next != nil, err
+}
+
+// names is of the elements of a collection whose names may be known, and else nil.
+func (o *object) names() *names {
+	switch {
+	case o.hash != nil:
+		return &o.hash.names
+	case o.set != nil:
+		return &o.set.names
+	case o.zset != nil:
+		return &o.zset.names
+	}
+	return nil
 }
 
 func (s *Shard) readNamesOf(d *cachedDB, limit int) error {
-	it, err := s.iterate(s.db, d.names.next, upperBound(appendSpacePrefix(nil, s.state.spaces[d.n].id)))
+	end := upperBound(appendSpacePrefix(nil, s.state.spaces[d.n].id))
+	return s.readRows(&d.names.names, end, limit, func(row []byte) bool {
+		s.cache.addName(d, row[metaPrefixLen:])
+		return d.names.set != nil
+	})
+}
+
+// readRows passes up to limit more rows, before end, to fn until it returns false, and notes how far it has come.
+func (s *Shard) readRows(n *names, end []byte, limit int, fn func(row []byte) bool) error {
+	it, err := s.iterate(s.db, n.next, end)
 	if err != nil {
 		return err
 	}
 	ok := it.First()
-	for n := 0; ok && n < limit && !d.names.tooBig; ok = it.Next() {
-		n++
-		s.cache.addName(d, it.Key()[metaPrefixLen:])
+	for ; ok && limit > 0 && fn(it.Key()); limit-- {
+		ok = it.Next()
 	}
-	if d.names.next = nil; ok && !d.names.tooBig {
-		d.names.next = bytes.Clone(it.Key())
+	if n.next = nil; ok && n.set != nil {
+		n.next = bytes.Clone(it.Key())
 	}
 	return s.finish(it)
 }

@@ -248,3 +248,200 @@ func TestKeyNamesAreBounded(t *testing.T) {
 	})
 	check(st, most)
 }
+
+// TestElementNames adds and removes elements of a hash, a set and a sorted set that are not wholly cached, in transactions that are committed
+// or not, while the names of all are read, and looks for some that are there and some that are not. What is known by name must be true.
+func TestElementNames(t *testing.T) {
+	for seed := range seeds(4) {
+		fs, rnd := vfs.NewMem(), rand.New(rand.NewPCG(seed, 21))
+		open := func() *Store {
+			opts := testOptions(fs, 1, clock.NewManual(testStart))
+			opts.CacheBytes = 48 << 10
+			return openTest(t, opts)
+		}
+		st, known := open(), 0
+		model := [3]map[string]bool{{}, {}, {}}
+		names := [3]string{"a", "b", "c"} // the keys
+		for range rounds(300) {
+			if rnd.IntN(60) == 0 {
+				closeTest(t, st)
+				st = open()
+			}
+			tx, kept, keptNames := st.NewTx(), keysModel(model[:]).clone(), names
+			tx.Begin(st.All())
+			for range 1 + rnd.IntN(30) {
+				if err := changeElements(tx.DB(0), model, &names, rnd); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if rnd.IntN(4) == 0 {
+				tx.Abort()
+				model, names = [3]map[string]bool(kept), keptNames
+			} else if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			known += checkElementNames(t, tx, model, names, rnd)
+			tx.End()
+		}
+		closeTest(t, st)
+		if known < rounds(300) {
+			t.Errorf("seed %d: %d elements only were known to be absent by name", seed, known)
+		}
+	}
+}
+
+// changeElements adds an element to one of the three collections or removes one, or renames the collection.
+func changeElements(d DB, model [3]map[string]bool, names *[3]string, rnd *rand.Rand) error {
+	i, element := rnd.IntN(3), fmt.Sprint("e", rnd.IntN(900))
+	key, add := []byte(names[i]), rnd.IntN(5) > 1
+	if rnd.IntN(300) == 0 && len(model[i]) > 0 {
+		names[i] += "+"
+		return d.Rename(key, []byte(names[i]))
+	}
+	delete(model[i], element)
+	if add {
+		model[i][element] = true
+	}
+	h, err := d.Hash(key)
+	switch {
+	case err == nil && i == 0 && add:
+		_, err = h.Set([]byte(element), []byte("v"))
+	case err == nil && i == 0:
+		_, err = h.Delete([]byte(element))
+	case i == 1:
+		var set Set
+		if set, err = d.SetOf(key); err == nil && add {
+			_, err = set.Add([]byte(element))
+		} else if err == nil {
+			_, err = set.Remove([]byte(element))
+		}
+	case i == 2:
+		var z ZSet
+		if z, err = d.ZSet(key); err == nil && add {
+			_, err = z.Set([]byte(element), float64(rnd.IntN(100)))
+		} else if err == nil {
+			_, err = z.Remove([]byte(element))
+		}
+	}
+	return err
+}
+
+// checkElementNames reads some more names, and looks for some elements. It tells how many were known to be absent by their names.
+func checkElementNames(t *testing.T, tx *Tx, model [3]map[string]bool, keys [3]string, rnd *rand.Rand) (known int) {
+	t.Helper()
+	s := tx.store.shards[0]
+	if _, err := s.readNames(1 + rnd.IntN(100)); err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range keys {
+		o, err := s.lookup(tx.nowMs, 0, []byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := o.names()
+		if n != nil && n.set != nil && n.next == nil && n.set.n != len(model[i]) {
+			t.Fatalf("there are %d names of %d elements", n.set.n, len(model[i]))
+		}
+		for range 10 {
+			element := fmt.Sprint("e", rnd.IntN(1000))
+			byName := n != nil && n.lacks([]byte(element))
+			var found bool
+			switch i {
+			case 0:
+				_, found, err = s.field(o, []byte(element))
+			case 1:
+				found, err = s.isMember(o, []byte(element))
+			case 2:
+				_, found, err = s.score(o, []byte(element))
+			}
+			if err != nil || found != model[i][element] {
+				t.Fatalf("%q has %q: %t, %v; want %t", key, element, found, err, model[i][element])
+			}
+			if byName {
+				known++
+			}
+		}
+	}
+	return known
+}
+
+// TestElementNamesAreRead: the names of the elements of a collection that a store was opened with are read once some were looked for in
+// vain, also when it is renamed meanwhile, but not when it is evicted, and not when they would take too much of the cache.
+func TestElementNamesAreRead(t *testing.T) {
+	const n = 3000
+	fs := vfs.NewMem()
+	run := func(cacheBytes int, fn func(tx *Tx, d DB, s *Shard) error) {
+		t.Helper()
+		opts := testOptions(fs, 1, clock.NewManual(testStart))
+		opts.CacheBytes, opts.namesLeast = cacheBytes, 10
+		st := openTest(t, opts)
+		defer closeTest(t, st)
+		change(t, st, st.All(), func(tx *Tx, d DB) error { return fn(tx, d, st.shards[0]) }) // one transaction, so the janitor keeps away
+	}
+	look := func(d DB, key string, from, to int) *object { return lookForMembers(t, d, key, from, to) }
+	run(1<<20, func(_ *Tx, d DB, _ *Shard) error {
+		z, err := d.ZSet([]byte("z"))
+		for i := 0; err == nil && i < n; i++ {
+			err = z.SetNew(numbered(i), float64(i))
+		}
+		return err
+	})
+	run(1<<20, func(tx *Tx, d DB, s *Shard) error {
+		if o := look(d, "z", n, n+n/namesPart-1); o.names().set != nil {
+			t.Error("names are read too early")
+		}
+		o := look(d, "z", n, n+1)
+		if more, err := s.readNames(n / 3); !more || err != nil || o.names().set.n != n/3 {
+			t.Fatalf("there is more: %t, %v; %d names were read", more, err, o.names().set.n)
+		}
+		if err := errors.Join(d.Rename([]byte("z"), []byte("y")), tx.Commit()); err != nil {
+			return err
+		}
+		for more := true; more; {
+			var err error
+			if more, err = s.readNames(n / 3); err != nil {
+				return err
+			}
+		}
+		o = look(d, "y", 0, 0)
+		if o.names().set.n != n || o.names().next != nil || o.bytes != o.footprint() || len(s.unnamed) > 0 {
+			t.Errorf("%d names were read of %d, and %d bytes are charged for %d", o.names().set.n, n, o.bytes, o.footprint())
+		}
+		read := s.stats.RowsRead
+		look(d, "y", n, 2*n)
+		if read = s.stats.RowsRead - read; read > 1 { // two may have one hash
+			t.Errorf("%d rows were read for elements that are not there", read)
+		}
+		return nil
+	})
+	run(1<<20, func(_ *Tx, d DB, s *Shard) error {
+		o := look(d, "y", n, 2*n)
+		if len(s.unnamed) != 1 {
+			t.Error("no names are to be read")
+		}
+		s.cache.drop(o)
+		if more, err := s.readNames(1); more || err != nil || len(s.unnamed) > 0 {
+			t.Errorf("of a collection that was evicted, there is more to read: %t, %v", more, err)
+		}
+		return nil
+	})
+	run(16<<10, func(_ *Tx, d DB, s *Shard) error {
+		if look(d, "y", n, 2*n); len(s.unnamed) > 0 {
+			t.Error("more names are read than the cache has room for")
+		}
+		return nil
+	})
+}
+
+// lookForMembers asks a sorted set for its members from one number to before another, and returns its object.
+func lookForMembers(t *testing.T, d DB, key string, from, to int) *object {
+	t.Helper()
+	z, err := d.ZSet([]byte(key))
+	for i := from; err == nil && i < to; i++ {
+		_, _, err = z.Score(numbered(i))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z.o
+}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"hash/maphash"
 	"math/bits"
 )
@@ -19,18 +20,28 @@ type nameSet struct {
 const (
 	// leastNames is the size of the smallest table.
 	leastNames = 1 << 4
+	// cellBytes is the size of a cell.
+	cellBytes = 4
 	// mostNames is the size of the largest one; a collection that needs more goes without.
 	mostNames = 1 << 30
 )
 
 // newNameSet makes room for n names.
 func newNameSet(n int) *nameSet {
+	return &nameSet{seed: maphash.MakeSeed(), cells: make([]uint32, tableSize(n))}
+}
+
+// tableSize is the number of cells for n names.
+func tableSize(n int) int {
 	size := leastNames
 	for size < mostNames && full(n, size) {
 		size *= 2
 	}
-	return &nameSet{seed: maphash.MakeSeed(), cells: make([]uint32, size)}
+	return size
 }
+
+// tableBytes is what the table for n names takes.
+func tableBytes(n int64) int { return cellBytes * tableSize(int(n)) }
 
 // full tells whether n names are too many for a table of the size: more than three quarters.
 func full(n, size int) bool { return 4*n > 3*size }
@@ -39,7 +50,7 @@ func (s *nameSet) footprint() int {
 	if s == nil {
 		return 0
 	}
-	return 4 * cap(s.cells)
+	return cellBytes * cap(s.cells)
 }
 
 // hash is what stands for the name.
@@ -119,4 +130,30 @@ func (s *nameSet) remove(name []byte) {
 		}
 	}
 	s.cells[free] = 0
+}
+
+// names is what is known of the names of all keys of a database, or of all elements of a collection, whether they are cached or not. Where they
+// are not known by themselves, the janitor reads them, in the order of their rows, once so many were looked for in vain that this is worth it.
+type names struct {
+	set    *nameSet // nil: they are not known
+	next   []byte   // the row from which on they are not known yet; nil: all are
+	missed int64    // those that were looked for in the store in vain, while there is no set
+}
+
+// begin has the names read, from a row on.
+func (n *names) begin(row []byte) { *n = names{set: newNameSet(0), next: row} }
+
+// covers tells whether the name is known, or known to be none, whose row has the key.
+func (n *names) covers(row []byte) bool {
+	return n.set != nil && (n.next == nil || bytes.Compare(row, n.next) < 0)
+}
+
+// lacks tells whether all names are known and this is none of them.
+func (n *names) lacks(name []byte) bool { return n.next == nil && n.set.lacks(name) }
+
+// add adds a name that is not there.
+func (n *names) add(name []byte) {
+	if !n.set.add(name) {
+		*n = names{}
+	}
 }

@@ -37,6 +37,9 @@ func (s *Shard) rename(o, do *object) error {
 	if do.list != nil && do.list.slots != nil {
 		do.list.slots.news.any = true
 	}
+	if n := do.names(); n != nil && n.next != nil {
+		s.unnamed = append(s.unnamed, do)
+	}
 	o.clear()
 	if do.db != o.db {
 		s.count(o.db.n, -1)

@@ -29,11 +29,11 @@ func (b *setBody) add(member []byte) {
 	b.order = append(b.order, el)
 }
 
-func (b *setBody) remove(member []byte) {
+func (b *setBody) remove(s *Shard, o *object, member []byte) {
 	if el := b.find(member); el != nil && !el.dead {
 		b.unorder(el.val)
 	}
-	b.kill(member, 0)
+	b.kill(s, o, member, 0)
 }
 
 // unorder takes the member at the place out of order; the last one moves there.
@@ -68,9 +68,12 @@ func (s *Shard) isMember(o *object, member []byte) (bool, error) {
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	_, ok, err := s.get(s.keyBuf)
-	if ok {
+	switch {
+	case ok:
 		o.set.add(member)
 		s.cache.charge(o)
+	case err == nil:
+		s.missElement(o, &o.set.names)
 	}
 	return ok, err
 }
@@ -95,7 +98,7 @@ func (t Set) Add(member []byte) (bool, error) {
 	}
 	s.modify(o)
 	o.count++
-	o.set.created(member)
+	o.set.created(s, o, member)
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	s.insert(s.keyBuf, nil)
 	o.set.add(member)
@@ -119,7 +122,7 @@ func (s *Shard) removeMember(o *object, member []byte) {
 	s.modify(o)
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	s.delete(s.keyBuf)
-	o.set.remove(member)
+	o.set.remove(s, o, member)
 	s.removed(o)
 }
 

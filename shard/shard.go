@@ -37,7 +37,8 @@ type Shard struct {
 	nextDeadlineMs int64
 	expiredToMs    int64
 	graves         bool
-	walked         []byte // the metadata row where the janitor's walk over a dead keyspace goes on
+	walked         []byte    // the metadata row where the janitor's walk over a dead keyspace goes on
+	unnamed        []*object // collections the names of whose elements the janitor reads
 	stats          Stats
 	watches        map[watchKey][]*Watch
 	queues         map[waitKey]*waitQueue
@@ -209,13 +210,13 @@ func (s *Shard) load(db int, key []byte) (*object, error) {
 		return o, nil
 	}
 	s.keyBuf = appendMetaKey(s.keyBuf[:0], s.state.spaces[db].id, o.key)
-	if o.db.names.lacks(s.keyBuf) {
+	if o.db.names.lacksKey(s.keyBuf) {
 		s.cache.add(o)
 		return o, nil
 	}
 	switch err := s.view(s.keyBuf, o.decode); {
 	case errors.Is(err, pebble.ErrNotFound):
-		s.miss(o.db)
+		s.missKey(o.db)
 	case err != nil:
 		return nil, s.readError(fmt.Errorf("metadata of key %q: %w", key, err))
 	}

@@ -88,6 +88,9 @@ func (s *Shard) score(o *object, member []byte) (score float64, ok bool, err err
 	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	raw, ok, err := s.get(s.keyBuf)
+	if err == nil && !ok {
+		s.missElement(o, &o.zset.names)
+	}
 	if err != nil || !ok {
 		return 0, false, err
 	}
@@ -163,7 +166,7 @@ func (s *Shard) setScore(o *object, member []byte, score float64, there bool) {
 	s.modify(o)
 	if !there {
 		o.count++
-		o.zset.created(member)
+		o.zset.created(s, o, member)
 	}
 	s.putScored(o, member, score, !there)
 	e := scored{score, o.zset.put(member, score, scoreSize, scoreSize).name}
@@ -198,7 +201,7 @@ func (s *Shard) removeScored(o *object, e scored) {
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 	s.delete(s.keyBuf)
 	s.deleteScore(o, e)
-	o.zset.kill(member, scoreSize)
+	o.zset.kill(s, o, member, scoreSize)
 	s.removed(o)
 }
 

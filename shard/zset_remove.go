@@ -198,9 +198,9 @@ func (s *Shard) cutOut(o *object, r stretch, n int64) error {
 		s.keyBuf = s.appendField(s.keyBuf[:0], o, member)
 		s.delete(s.keyBuf)
 		if b.find(member) != nil {
-			b.kill(member, scoreSize)
+			b.kill(s, o, member, scoreSize)
 		} else {
-			b.removed(member)
+			b.removed(s, o, member)
 		}
 		if ranked {
 			s.cache.ranks.change(o.id, scored{score, string(member)}, -1)
