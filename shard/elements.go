@@ -45,7 +45,7 @@ func (e *elements[V]) created(s *Shard, o *object, name []byte) {
 // removed notes that an element is no longer one of the collection.
 func (e *elements[V]) removed(s *Shard, o *object, name []byte) {
 	if s.knowsName(&e.names, o, name) {
-		e.names.set.remove(name)
+		e.names.remove(name)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 const (
 	expireBatch   = 200     // keys that one round removes
 	expireBytes   = 4 << 20 // length of their names after which it removes no further one
-	walkBatch     = 2000    // keys of a keyspace that one round looks at
+	walkBatch     = 2000    // keys of a dead keyspace that one round looks at
 	clearBatch    = 500     // rows that one round clears one by one
 	clearBytes    = 1 << 20 // length of their keys after which it clears no further one
 	buryDirect    = 128     // elements up to which a collection's rows are deleted with the key
@@ -190,7 +190,7 @@ func (s *Shard) clean(tx *Tx) (again time.Time, err error) {
 		s.nextDeadlineMs, s.expiredToMs, s.graves, s.walked = 0, 0, true, nil // what was found may have been undone
 		return clk.Now().Add(time.Second), err
 	}
-	unread, err := s.readNames(walkBatch)
+	unread, err := s.readNames()
 	if err != nil {
 		return clk.Now().Add(time.Second), err
 	}

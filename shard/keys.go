@@ -1,6 +1,9 @@
 package shard
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // keyNames is the names of all keys of a database on a shard, cached or not: a key that is not there need not be looked for in the
 // store, where one that is not there costs most. Each commit says which came and which went. See ADR 0026.
@@ -17,6 +20,12 @@ const (
 	namesPart  = 64
 	// namesShare of the cache is what the names of all keys may take, or those of a collection's elements, as 1/n.
 	namesShare = 2
+	// namesRound is how many rows one round steps over, deleted ones included, about: the shard is locked meanwhile.
+	namesRound = 2000
+	// namesRounds is into how many parts the rows are cut at first, at least: there may be more deleted ones than others.
+	namesRounds = 64
+	// placeRange is how many places rows have.
+	placeRange = 1 << (8 * hashLen)
 )
 
 // lacksKey tells whether there is surely no such key; row is the key of its metadata row.
@@ -28,15 +37,17 @@ func (k *keyNames) lacksKey(row []byte) bool {
 func (s *Shard) missKey(d *cachedDB) {
 	space := &s.state.spaces[d.n]
 	if !d.names.tooBig && s.isMissedOften(&d.names.names, space.keys) {
-		d.names.begin(appendSpacePrefix(nil, space.id))
+		d.names.begin(appendSpacePrefix(nil, space.id), space.keys)
+		s.cache.chargeNames(d)
 		s.wakeJanitor()
 	}
 }
 
-// missElement notes that an element of a hash, set or sorted set was looked for in vain.
+// missElement notes that an element of a hash, set or sorted set was looked for in vain. Rows that are in the tracker's order are not read:
+// where many that stand side by side were deleted, nothing bounds how many a round steps over.
 func (s *Shard) missElement(o *object, n *names) {
-	if namesShare*tableBytes(o.count) <= s.cache.budget && s.isMissedOften(n, o.count) {
-		n.begin(appendElementPrefix(nil, rowElement, o.id))
+	if !o.ordered && namesShare*(s.cache.nameBytes+tableBytes(o.count)) <= s.cache.budget && s.isMissedOften(n, o.count) {
+		n.begin(appendElementPrefix(nil, rowElement, o.id), o.count)
 		s.unnamed = append(s.unnamed, o)
 		s.wakeJanitor()
 	}
@@ -68,7 +79,8 @@ func (s *Shard) settleName(o *object) {
 		}
 	}
 	if !o.stored {
-		k.set.remove([]byte(o.key))
+		k.remove([]byte(o.key))
+		s.cache.chargeNames(o.db)
 	} else {
 		s.cache.addName(o.db, []byte(o.key))
 	}
@@ -89,14 +101,14 @@ func (c *objectCache) chargeNames(d *cachedDB) {
 	c.bytes, d.bytes, c.nameBytes, d.names.bytes = c.bytes+by, d.bytes+by, c.nameBytes+by, d.names.bytes+by
 }
 
-// readNames reads up to limit more names of the keys of each database and of the elements of one collection, where that was begun. It
-// tells whether there are more.
-func (s *Shard) readNames(limit int) (more bool, err error) {
+// readNames reads some more names of the keys of each database and of the elements of one collection, where that was begun. It tells
+// whether there are more.
+func (s *Shard) readNames() (more bool, err error) {
 	for _, d := range s.cache.dbs {
 		if d.names.next == nil {
 			continue
 		}
-		if err := s.readNamesOf(d, limit); err != nil {
+		if err := s.readNamesOf(d); err != nil {
 			d.names = keyNames{bytes: d.names.bytes}
 			s.cache.chargeNames(d)
 			return false, err
@@ -108,7 +120,7 @@ func (s *Shard) readNames(limit int) (more bool, err error) {
 		return more, nil
 	}
 	o := s.unnamed[last]
-	if unread, err := s.readElementNames(o, limit); unread || err != nil {
+	if unread, err := s.readElementNames(o); unread || err != nil {
 		return unread, err
 	}
 	s.unnamed[last], s.unnamed = nil, s.unnamed[:last]
@@ -125,12 +137,12 @@ func (s *Shard) knowsName(n *names, o *object, name []byte) bool {
 }
 
 // readElementNames reads some more names of a collection's elements, unless it has gone or been evicted, and tells whether there are more.
-func (s *Shard) readElementNames(o *object, limit int) (more bool, err error) {
+func (s *Shard) readElementNames(o *object) (more bool, err error) {
 	n := o.names()
 	if n == nil || n.next == nil || o.db.objects == nil || o.db.objects[o.key] != o {
 		return false, nil
 	}
-	err = s.readRows(n, upperBound(appendElementPrefix(nil, rowElement, o.id)), limit, func(row []byte) bool {
+	err = s.readRows(n, elementPrefixLen, func(row []byte) bool {
 		n.add(fieldOf(row))
 		return n.set != nil
 	})
@@ -154,26 +166,35 @@ func (o *object) names() *names {
 	return nil
 }
 
-func (s *Shard) readNamesOf(d *cachedDB, limit int) error {
-	end := upperBound(appendSpacePrefix(nil, s.state.spaces[d.n].id))
-	return s.readRows(&d.names.names, end, limit, func(row []byte) bool {
+func (s *Shard) readNamesOf(d *cachedDB) error {
+	return s.readRows(&d.names.names, spacePrefixLen, func(row []byte) bool {
 		s.cache.addName(d, row[metaPrefixLen:])
 		return d.names.set != nil
 	})
 }
 
-// readRows passes up to limit more rows, before end, to fn until it returns false, and notes how far it has come.
-func (s *Shard) readRows(n *names, end []byte, limit int, fn func(row []byte) bool) error {
+// readRows passes the rows of the next places to fn until it returns false, and notes how far it has come. Their keys have a prefix of a length,
+// and then their place, by a hash, so that as many rows stand between any two places as between others.
+func (s *Shard) readRows(n *names, prefix int, fn func(row []byte) bool) error {
+	end, place := upperBound(n.next[:prefix]), uint64(0)
+	if len(n.next) > prefix {
+		place = uint64(binary.BigEndian.Uint32(n.next[prefix:]))
+	}
+	next := []byte(nil)
+	if place += n.places; place < placeRange {
+		end = binary.BigEndian.AppendUint32(bytes.Clone(n.next[:prefix]), uint32(place))
+		next = end
+	}
 	it, err := s.iterate(s.db, n.next, end)
 	if err != nil {
 		return err
 	}
-	ok := it.First()
-	for ; ok && limit > 0 && fn(it.Key()); limit-- {
+	for ok := it.First(); ok && fn(it.Key()); {
 		ok = it.Next()
 	}
-	if n.next = nil; ok && n.set != nil {
-		n.next = bytes.Clone(it.Key())
+	if n.set != nil {
+		n.next = next
+		n.adapt(stepsOf(it))
 	}
 	return s.finish(it)
 }

@@ -109,13 +109,13 @@ func (s *nameSet) grow() bool {
 	return true
 }
 
-// remove takes out a name that is there.
-func (s *nameSet) remove(name []byte) {
+// remove takes out a name, and tells whether it was there.
+func (s *nameSet) remove(name []byte) bool {
 	hash := s.hash(name)
 	cell := s.home(hash)
 	for s.cells[cell] != hash {
 		if s.cells[cell] == 0 {
-			panic("shard: an element that is there is missing from its collection's names")
+			return false
 		}
 		cell = s.next(cell)
 	}
@@ -130,6 +130,7 @@ func (s *nameSet) remove(name []byte) {
 		}
 	}
 	s.cells[free] = 0
+	return true
 }
 
 // names is what is known of the names of all keys of a database, or of all elements of a collection, whether they are cached or not. Where they
@@ -138,10 +139,23 @@ type names struct {
 	set    *nameSet // nil: they are not known
 	next   []byte   // the row from which on they are not known yet; nil: all are
 	missed int64    // those that were looked for in the store in vain, while there is no set
+	places uint64   // whose rows are read in a round
 }
 
-// begin has the names read, from a row on.
-func (n *names) begin(row []byte) { *n = names{set: newNameSet(0), next: row} }
+// begin has the names read, about so many. prefix begins their rows; what follows it there is their place.
+func (n *names) begin(prefix []byte, count int64) {
+	*n = names{set: newNameSet(0), next: prefix, places: max(placeRange/max(uint64(count/namesRound), namesRounds), 1)}
+}
+
+// adapt makes a round as long as it should be, given how many rows the last one has stepped over.
+func (n *names) adapt(steps int) {
+	switch {
+	case steps > 2*namesRound:
+		n.places = max(n.places/2, 1)
+	case steps < namesRound/2:
+		n.places = min(2*n.places, placeRange)
+	}
+}
 
 // covers tells whether the name is known, or known to be none, whose row has the key.
 func (n *names) covers(row []byte) bool {
@@ -154,6 +168,13 @@ func (n *names) lacks(name []byte) bool { return n.next == nil && n.set.lacks(na
 // add adds a name that is not there.
 func (n *names) add(name []byte) {
 	if !n.set.add(name) {
+		*n = names{}
+	}
+}
+
+// remove takes out a name that is there. If it is not, what is known is wrong, and forgotten.
+func (n *names) remove(name []byte) {
+	if !n.set.remove(name) {
 		*n = names{}
 	}
 }
