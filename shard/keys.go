@@ -9,8 +9,7 @@ import (
 // store, where one that is not there costs most. Each commit says which came and which went. See ADR 0026.
 type keyNames struct {
 	names
-	tooBig bool // they take too much memory
-	bytes  int  // what the cache has charged for them
+	bytes int // what the cache has charged for them
 }
 
 const (
@@ -36,7 +35,7 @@ func (k *keyNames) lacksKey(row []byte) bool {
 // missKey notes that a key of the database was looked for in vain.
 func (s *Shard) missKey(d *cachedDB) {
 	space := &s.state.spaces[d.n]
-	if !d.names.tooBig && s.isMissedOften(&d.names.names, space.keys) {
+	if s.isMissedOften(&d.names.names, space.keys) {
 		d.names.begin(appendSpacePrefix(nil, space.id), space.keys)
 		s.cache.chargeNames(d)
 		s.wakeJanitor()
@@ -46,16 +45,16 @@ func (s *Shard) missKey(d *cachedDB) {
 // missElement notes that an element of a hash, set or sorted set was looked for in vain. Rows that are in the tracker's order are not read:
 // where many that stand side by side were deleted, nothing bounds how many a round steps over.
 func (s *Shard) missElement(o *object, n *names) {
-	if !o.ordered && namesShare*(s.cache.nameBytes+tableBytes(o.count)) <= s.cache.budget && s.isMissedOften(n, o.count) {
+	if !o.ordered && s.isMissedOften(n, o.count) {
 		n.begin(appendElementPrefix(nil, rowElement, o.id), o.count)
 		s.unnamed = append(s.unnamed, o)
 		s.wakeJanitor()
 	}
 }
 
-// isMissedOften counts a name that was looked for in vain among all, and tells whether reading them is worth it.
+// isMissedOften counts a name that was looked for in vain among all, and tells whether reading them is worth it, and there is room for them.
 func (s *Shard) isMissedOften(n *names, all int64) bool {
-	if n.set != nil {
+	if n.set != nil || namesShare*(s.cache.nameBytes+tableBytes(all)) > s.cache.budget {
 		return false
 	}
 	n.missed++
@@ -90,7 +89,7 @@ func (s *Shard) settleName(o *object) {
 func (c *objectCache) addName(d *cachedDB, name []byte) {
 	k := &d.names
 	if full(k.set.n+1, len(k.set.cells)) && namesShare*(c.nameBytes+k.set.footprint()) > c.budget || !k.set.add(name) {
-		*k = keyNames{tooBig: true, bytes: k.bytes}
+		k.names = names{}
 	}
 	c.chargeNames(d)
 }
@@ -108,23 +107,21 @@ func (s *Shard) readNames() (more bool, err error) {
 		if d.names.next == nil {
 			continue
 		}
-		if err := s.readNamesOf(d); err != nil {
-			d.names = keyNames{bytes: d.names.bytes}
+		if err := s.readKeyNames(d); err != nil {
+			d.names.names = names{}
 			s.cache.chargeNames(d)
 			return false, err
 		}
 		more = more || d.names.next != nil
 	}
-	last := len(s.unnamed) - 1
-	if last < 0 {
-		return more, nil
+	for last := len(s.unnamed) - 1; last >= 0; last-- {
+		o := s.unnamed[last]
+		if n := o.names(); n != nil && n.next != nil && o.db.objects[o.key] == o {
+			return true, s.readElementNames(o, n)
+		}
+		s.unnamed[last], s.unnamed = nil, s.unnamed[:last] // they are read, or it has gone or been evicted
 	}
-	o := s.unnamed[last]
-	if unread, err := s.readElementNames(o); unread || err != nil {
-		return unread, err
-	}
-	s.unnamed[last], s.unnamed = nil, s.unnamed[:last]
-	return more || last > 0, nil
+	return more, nil
 }
 
 // knowsName tells whether an element's name is among those that are known, or known not to be. It uses keyBuf while they are being read.
@@ -136,13 +133,9 @@ func (s *Shard) knowsName(n *names, o *object, name []byte) bool {
 	return n.covers(s.keyBuf)
 }
 
-// readElementNames reads some more names of a collection's elements, unless it has gone or been evicted, and tells whether there are more.
-func (s *Shard) readElementNames(o *object) (more bool, err error) {
-	n := o.names()
-	if n == nil || n.next == nil || o.db.objects == nil || o.db.objects[o.key] != o {
-		return false, nil
-	}
-	err = s.readRows(n, elementPrefixLen, func(row []byte) bool {
+// readElementNames reads some more names of a collection's elements.
+func (s *Shard) readElementNames(o *object, n *names) error {
+	err := s.readRows(n, elementPrefixLen, func(row []byte) bool {
 		n.add(fieldOf(row))
 		return n.set != nil
 	})
@@ -150,7 +143,7 @@ func (s *Shard) readElementNames(o *object) (more bool, err error) {
 		*n = names{}
 	}
 	s.cache.charge(o)
-	return n.next != nil, err
+	return err
 }
 
 // names is of the elements of a collection whose names may be known, and else nil.
@@ -166,7 +159,8 @@ func (o *object) names() *names {
 	return nil
 }
 
-func (s *Shard) readNamesOf(d *cachedDB) error {
+// readKeyNames reads some more names of a database's keys.
+func (s *Shard) readKeyNames(d *cachedDB) error {
 	return s.readRows(&d.names.names, spacePrefixLen, func(row []byte) bool {
 		s.cache.addName(d, row[metaPrefixLen:])
 		return d.names.set != nil
@@ -176,14 +170,17 @@ func (s *Shard) readNamesOf(d *cachedDB) error {
 // readRows passes the rows of the next places to fn until it returns false, and notes how far it has come. Their keys have a prefix of a length,
 // and then their place, by a hash, so that as many rows stand between any two places as between others.
 func (s *Shard) readRows(n *names, prefix int, fn func(row []byte) bool) error {
-	end, place := upperBound(n.next[:prefix]), uint64(0)
+	place := n.places
 	if len(n.next) > prefix {
-		place = uint64(binary.BigEndian.Uint32(n.next[prefix:]))
+		place += uint64(binary.BigEndian.Uint32(n.next[prefix:]))
 	}
-	next := []byte(nil)
-	if place += n.places; place < placeRange {
-		end = binary.BigEndian.AppendUint32(bytes.Clone(n.next[:prefix]), uint32(place))
-		next = end
+	var next []byte
+	if place < placeRange {
+		next = binary.BigEndian.AppendUint32(bytes.Clone(n.next[:prefix]), uint32(place))
+	}
+	end := next
+	if end == nil {
+		end = upperBound(n.next[:prefix])
 	}
 	it, err := s.iterate(s.db, n.next, end)
 	if err != nil {

@@ -102,12 +102,12 @@ func (sl *spreadList) find(pos int64) (List, int64) {
 }
 
 func (l List) popSpread(end End) (val []byte, ok bool, err error) {
-	if first, last := l.db.span(); first == last {
-		part, err := l.fragment(first)
-		if err != nil {
-			return nil, false, err
-		}
-		return part.Pop(end)
+	seen, err := l.seen()
+	if err != nil {
+		return nil, false, err
+	}
+	if !seen.partitioned {
+		return seen.Pop(end)
 	}
 	sl, err := l.spread()
 	if err != nil || sl.total == 0 {

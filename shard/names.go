@@ -142,9 +142,9 @@ type names struct {
 	places uint64   // whose rows are read in a round
 }
 
-// begin has the names read, about so many. prefix begins their rows; what follows it there is their place.
+// begin has the names read, so many as far as is known. prefix begins their rows; what follows it there is their place.
 func (n *names) begin(prefix []byte, count int64) {
-	*n = names{set: newNameSet(0), next: prefix, places: max(placeRange/max(uint64(count/namesRound), namesRounds), 1)}
+	*n = names{set: newNameSet(int(count)), next: prefix, places: placeRange / max(uint64(count/namesRound), namesRounds)}
 }
 
 // adapt makes a round as long as it should be, given how many rows the last one has stepped over.
