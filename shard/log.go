@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/minio/minlz"
 )
 
 // The commit log makes commits durable for all shards together. The stores run without a write-ahead log of their own;
@@ -22,8 +23,8 @@ import (
 //
 // # How a commit travels
 //
-//  1. append copies the record into the pending batch, under mu, and gives back its position: the offset of its end in
-//     the stream of all records appended since the log was opened. The caller then releases its own locks.
+//  1. append compresses what is worth it (ADR 0027), copies the record into the pending batch, under mu, and gives back its position: the
+//     offset of its end in the stream of all records appended since the log was opened. The caller then releases its own locks.
 //  2. wait: the first goroutine that waits for a batch leads it. It lets the batch before finish, takes the pending
 //     batch (appends go on into a fresh one), writes it with one write, fsyncs under "always", and wakes the followers
 //     of its batch. Whoever waits for the next batch is not woken, apart from that batch's leader.
@@ -62,6 +63,7 @@ const (
 	logMaxParts           = 1<<16 - 1 // shards that one record can touch
 	logMaxPending         = 64 << 20  // bytes appended but not handed to a write: more makes append wait
 	logKeepBuffer         = 4 << 20   // a buffer that grew beyond this is given back after use
+	logPackLeast          = 2 << 10   // bytes of a batch that is compressed
 	logDefaultSegmentSize = 64 << 20  // bytes after which the next segment starts
 	logSyncInterval       = time.Second
 )
@@ -106,8 +108,14 @@ type logPart struct {
 	repr   []byte // the representation of a Pebble batch; opaque here
 }
 
-// logScratch is memory for append to build a record's framing in. Its owner uses it for one append at a time.
-type logScratch struct{ head []byte }
+// logFrame is memory to build a record's framing in, and to compress its batches to.
+type logFrame struct {
+	head    []byte // the framing, up to the first batch
+	batches [][]byte
+	packed  []byte
+	size    int64  // of the whole record
+	sum     uint32 // checksum of all but the sequence, which is known only under the log's mutex
+}
 
 // commitLog is the shared log. Its methods are safe for concurrent use.
 type commitLog struct {
@@ -137,6 +145,8 @@ type commitLog struct {
 	closed   bool
 	segments []*logSegment // closed ones, oldest first, numbered without a gap
 
+	frames sync.Pool // of *logFrame
+
 	rotated    chan struct{} // asks the ticker's goroutine for the work that a rotation leaves; capacity 1
 	stopTicker chan struct{} // closed by close
 	tickerDone chan struct{} // closed when the ticker has ended
@@ -164,13 +174,23 @@ func (b *logBatch) doneChan() chan struct{} {
 // append puts one record into the log and returns its position for wait. It copies the parts. The record isn't durable
 // in any sense before wait says so; after a crash it may be there or not, but never in part. After errLogRecordTooLarge
 // the log goes on without the commit; an error of the disk is final.
-func (l *commitLog) append(parts []logPart, scratch *logScratch) (pos uint64, err error) {
-	head, size, sum, err := logEncodeHead(scratch.head[:0], parts)
-	if err != nil {
+func (l *commitLog) append(parts []logPart) (pos uint64, err error) {
+	f, _ := l.frames.Get().(*logFrame)
+	if f == nil {
+		f = new(logFrame)
+	}
+	if err := f.encode(parts); err != nil {
 		return 0, err
 	}
-	scratch.head = head
+	pos, err = l.appendRecord(f, parts)
+	if f.reset() {
+		l.frames.Put(f)
+	}
+	return pos, err
+}
 
+// appendRecord is append of a record that is encoded.
+func (l *commitLog) appendRecord(f *logFrame, parts []logPart) (pos uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.pending.buf) >= logMaxPending && l.failed() == nil {
@@ -186,8 +206,8 @@ func (l *commitLog) append(parts []logPart, scratch *logScratch) (pos uint64, er
 		return 0, errLogClosed
 	}
 	b := l.pending
-	b.buf = logAppendRecord(b.buf, head, parts, size, sum, l.sequence)
-	b.end += uint64(size)
+	b.buf = f.appendRecord(b.buf, l.sequence)
+	b.end += uint64(f.size)
 	b.records++
 	for i := range parts {
 		b.greatest = logRaise(b.greatest, parts[i].shard, parts[i].number)
@@ -428,48 +448,70 @@ func (l *commitLog) fail(operation, path string, cause error) error {
 // refuse ends the log for a reason that is not its own.
 func (l *commitLog) refuse(err error) { l.failure.CompareAndSwap(nil, &err) }
 
-// logEncodeHead appends the framing of a record to head, up to its first batch. It returns the size of the whole record
-// and the checksum of all but the sequence, which is known only under the log's mutex.
-func logEncodeHead(head []byte, parts []logPart) (_ []byte, size int64, sum uint32, _ error) {
+// encode makes the framing of a record.
+func (f *logFrame) encode(parts []logPart) error {
 	if len(parts) == 0 || len(parts) > logMaxParts {
-		return nil, 0, 0, fmt.Errorf("commit log: a commit of %d parts: it must have 1 to %d", len(parts), logMaxParts)
+		return fmt.Errorf("commit log: a commit of %d parts: it must have 1 to %d", len(parts), logMaxParts)
 	}
-	size = logFrameSize + logCountSize + int64(len(parts))*logPartHeadSize + logSequenceSize
-	head = append(head, make([]byte, logFrameSize)...)
+	f.size = logFrameSize + logCountSize + int64(len(parts))*logPartHeadSize + logSequenceSize
+	head := append(f.head[:0], make([]byte, logFrameSize)...)
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(parts)))
 	for i := range parts {
 		p := &parts[i]
 		if p.number == 0 {
-			return nil, 0, 0, fmt.Errorf("commit log: shard %d commits number 0: the first is 1", p.shard)
+			return fmt.Errorf("commit log: shard %d commits number 0: the first is 1", p.shard)
 		}
-		if size += int64(len(p.repr)); size > logMaxRecord {
-			return nil, 0, 0, errLogRecordTooLarge
+		batch, form := f.pack(p.repr)
+		if f.size += int64(len(batch)); f.size > logMaxRecord {
+			return errLogRecordTooLarge
 		}
+		f.batches = append(f.batches, batch)
 		head = binary.LittleEndian.AppendUint16(head, p.shard)
 		head = binary.LittleEndian.AppendUint64(head, p.number)
-		head = binary.LittleEndian.AppendUint32(head, uint32(len(p.repr)))
+		head = binary.LittleEndian.AppendUint32(head, uint32(len(batch))|form)
 	}
-	binary.LittleEndian.PutUint32(head, uint32(size-logFrameSize))
-	sum = crc32.Update(0, logCRC, head[:4])
-	sum = crc32.Update(sum, logCRC, head[logFrameSize:])
-	for i := range parts {
-		sum = crc32.Update(sum, logCRC, parts[i].repr)
+	binary.LittleEndian.PutUint32(head, uint32(f.size-logFrameSize))
+	f.sum = crc32.Update(0, logCRC, head[:4])
+	f.sum = crc32.Update(f.sum, logCRC, head[logFrameSize:])
+	for _, batch := range f.batches {
+		f.sum = crc32.Update(f.sum, logCRC, batch)
 	}
-	return head, size, sum, nil
+	f.head = head
+	return nil
 }
 
-// logAppendRecord appends a whole record to buf and completes its checksum with the sequence. size is the record's, so that buf grows
-// once, and not with each part.
-func logAppendRecord(buf, head []byte, parts []logPart, size int64, sum uint32, sequence uint64) []byte {
+// pack returns a batch as it is stored, and in which form: compressed, if it is worth it.
+func (f *logFrame) pack(batch []byte) (stored []byte, form uint32) {
+	if len(batch) < logPackLeast || len(batch) > minlz.MaxBlockSize {
+		return batch, 0
+	}
+	f.packed = slices.Grow(f.packed, minlz.MaxEncodedLen(len(batch)))
+	packed := minlz.TryEncode(f.packed[len(f.packed):], batch, minlz.LevelFastest)
+	if packed == nil { // it would be no smaller
+		return batch, 0
+	}
+	f.packed = f.packed[:len(f.packed)+len(packed)]
+	return packed, logPacked
+}
+
+// appendRecord appends the whole record to buf and completes its checksum with the sequence. buf grows once, and not with each part.
+func (f *logFrame) appendRecord(buf []byte, sequence uint64) []byte {
 	start := len(buf)
-	buf = append(slices.Grow(buf, int(size)), head...)
-	for i := range parts {
-		buf = append(buf, parts[i].repr...)
+	buf = append(slices.Grow(buf, int(f.size)), f.head...)
+	for _, batch := range f.batches {
+		buf = append(buf, batch...)
 	}
 	buf = binary.LittleEndian.AppendUint64(buf, sequence)
-	sum = crc32.Update(sum, logCRC, buf[len(buf)-logSequenceSize:])
+	sum := crc32.Update(f.sum, logCRC, buf[len(buf)-logSequenceSize:])
 	binary.LittleEndian.PutUint32(buf[start+4:], sum)
 	return buf
+}
+
+// reset drops what the frame has of a record, and tells whether the rest is worth keeping.
+func (f *logFrame) reset() bool {
+	clear(f.batches)
+	f.batches, f.packed = f.batches[:0], f.packed[:0]
+	return cap(f.packed) <= logKeepBuffer
 }
 
 // logRaise notes a shard's commit number in a table of the greatest ones by shard.

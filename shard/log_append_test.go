@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/minio/minlz"
 )
 
 const logTestDir = "data/log"
@@ -42,17 +44,27 @@ func logTestOptions(fs vfs.FS, policy fsyncPolicy, ticks chan time.Time) logOpti
 // logTestBigShard is a shard whose parts are so large that the 4 KB blocks, by which power loss is played, cut them.
 const logTestBigShard = 8
 
-// logTestPart makes a part whose bytes follow from its shard and number, so that a reader can check it alone.
+// logTestPart makes a part whose bytes follow from its shard and number, so that a reader can check it alone. Of the large ones, every
+// second can be compressed.
 func logTestPart(shard uint16, number uint64) logPart {
 	r := rand.New(rand.NewPCG(uint64(shard), number))
-	repr := make([]byte, r.IntN(100))
+	size, mask := 100, byte(0xff)
 	if shard == logTestBigShard {
-		repr = make([]byte, r.IntN(3000))
+		size = 4 * logPackLeast
+		if number%2 == 0 {
+			mask = 7
+		}
 	}
-	for i := range repr {
-		repr[i] = byte(r.Uint32())
+	return logPart{shard: shard, number: number, repr: logTestBytes(r, r.IntN(size), mask)}
+}
+
+// logTestBytes makes so many random bytes, of which those bits alone are set that the mask has.
+func logTestBytes(r *rand.Rand, n int, mask byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32()) & mask
 	}
-	return logPart{shard: shard, number: number, repr: repr}
+	return b
 }
 
 // logTestCommit makes a commit of the given number on two shards.
@@ -100,7 +112,7 @@ func logTestOpen(t testing.TB, opts logOptions) (*commitLog, []uint64) {
 func logTestAppend(t testing.TB, l *commitLog, first, last uint64) {
 	t.Helper()
 	for n := first; n <= last; n++ {
-		pos, err := l.append(logTestCommit(n), new(logScratch))
+		pos, err := l.append(logTestCommit(n))
 		if err == nil {
 			err = l.wait(pos)
 		}
@@ -311,16 +323,16 @@ func logTestDirSize(t *testing.T, fs vfs.FS) (size int64) {
 func TestLogRefusesBadCommits(t *testing.T) {
 	fs := logTestFS(t)
 	l, _ := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
-	if _, err := l.append([]logPart{{number: 1, repr: make([]byte, logMaxRecord)}}, new(logScratch)); err != errLogRecordTooLarge {
+	if _, err := l.append([]logPart{{number: 1, repr: make([]byte, logMaxRecord)}}); err != errLogRecordTooLarge {
 		t.Fatalf("too large: %v", err)
 	}
-	if _, err := l.append(nil, new(logScratch)); err == nil {
+	if _, err := l.append(nil); err == nil {
 		t.Fatal("a commit without parts was accepted")
 	}
-	if _, err := l.append(make([]logPart, logMaxParts+1), new(logScratch)); err == nil {
+	if _, err := l.append(make([]logPart, logMaxParts+1)); err == nil {
 		t.Fatal("a commit with too many parts was accepted")
 	}
-	if _, err := l.append([]logPart{{shard: 3}}, new(logScratch)); err == nil || !strings.Contains(err.Error(), "shard 3") {
+	if _, err := l.append([]logPart{{shard: 3}}); err == nil || !strings.Contains(err.Error(), "shard 3") {
 		t.Fatalf("number 0: %v", err)
 	}
 	if err := l.wait(1); err == nil {
@@ -328,7 +340,7 @@ func TestLogRefusesBadCommits(t *testing.T) {
 	}
 	logTestAppend(t, l, 1, 1) // None of them has harmed the log.
 	logTestClose(t, l)
-	if _, err := l.append(logTestCommit(2), new(logScratch)); err != errLogClosed {
+	if _, err := l.append(logTestCommit(2)); err != errLogClosed {
 		t.Fatalf("append after close: %v", err)
 	}
 	if err := errors.Join(l.close(), l.sync()); err != nil {
@@ -343,7 +355,7 @@ func TestLogAppendCopies(t *testing.T) {
 	fs := logTestFS(t)
 	l, _ := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
 	parts := logTestCommit(1)
-	pos, err := l.append(parts, new(logScratch))
+	pos, err := l.append(parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,7 +435,7 @@ func TestLogPolicyChange(t *testing.T) {
 	gate := newLogGate("")
 	l, _ := logTestOpen(t, logTestOptions(logHookFS{logTestFS(t), gate.hook}, fsyncNo, nil))
 	gate.count["fsync"].Store(0)
-	pos, err := l.append(logTestCommit(1), new(logScratch))
+	pos, err := l.append(logTestCommit(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,7 +466,7 @@ func TestLogPendingIsBounded(t *testing.T) {
 		appended := new(atomic.Int64)
 		for range 3 {
 			group.Go(func() {
-				pos, err := l.append(huge, new(logScratch))
+				pos, err := l.append(huge)
 				appended.Add(1)
 				if err = errors.Join(err, l.wait(pos)); err != nil {
 					t.Error(err)
@@ -477,34 +489,123 @@ func TestLogPendingIsBounded(t *testing.T) {
 
 func TestLogHeaderLayout(t *testing.T) {
 	b := logEncodeHeader(258, 772, logOpenEnd)
-	want := append([]byte("codeqlog"), 1, 0, 1, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0)
+	want := append([]byte("codeqlog"), 2, 0, 1, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0)
 	if !bytes.Equal(b[:28], want) || len(b) != logHeaderSize {
 		t.Fatalf("header % x", b)
 	}
-	head, size, sum, err := logEncodeHead(nil, []logPart{{shard: 5, number: 6, repr: []byte("ab")}})
-	if err != nil {
+	record := logTestRecord(t, []logPart{{shard: 5, number: 6, repr: []byte("ab")}}, 9)
+	want = []byte{26, 0, 0, 0, 0, 0, 0, 0, 1, 0, 5, 0, 6, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 'a', 'b', 9, 0, 0, 0, 0, 0, 0, 0}
+	copy(want[4:8], record[4:8])
+	if !bytes.Equal(record, want) {
+		t.Fatalf("record % x", record)
+	}
+	record = logTestRecord(t, []logPart{{shard: 5, number: 6, repr: make([]byte, logPackLeast)}}, 9)
+	length := binary.LittleEndian.Uint32(record[20:])
+	packed := record[24 : len(record)-logSequenceSize]
+	batch, err := minlz.Decode(nil, packed)
+	if err != nil || length != uint32(len(packed))|1<<31 || !bytes.Equal(batch, make([]byte, logPackLeast)) {
+		t.Fatalf("compressed record % x: %v", record, err)
+	}
+}
+
+// logTestRecord encodes a record as append does.
+func logTestRecord(t *testing.T, parts []logPart, sequence uint64) []byte {
+	t.Helper()
+	f := new(logFrame)
+	if err := f.encode(parts); err != nil {
 		t.Fatal(err)
 	}
-	record := logAppendRecord(nil, head, []logPart{{repr: []byte("ab")}}, size, sum, 9)
-	want = []byte{26, 0, 0, 0, 0, 0, 0, 0, 1, 0, 5, 0, 6, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 'a', 'b', 9, 0, 0, 0, 0, 0, 0, 0}
-	binary.LittleEndian.PutUint32(want[4:], binary.LittleEndian.Uint32(record[4:]))
-	if !bytes.Equal(record, want) || size != int64(len(record)) {
-		t.Fatalf("record % x", record)
+	record := f.appendRecord(nil, sequence)
+	if f.size != int64(len(record)) {
+		t.Fatalf("a record of %d bytes was announced as %d", len(record), f.size)
+	}
+	return record
+}
+
+// TestLogPacks appends commits of batches that are compressed, that can't be, that are too short or too long for it, and of several together.
+func TestLogPacks(t *testing.T) {
+	fs := logTestFS(t)
+	l, _ := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
+	r := rand.New(rand.NewPCG(27, 27))
+	packs := logTestBytes(r, 100<<10, 3)
+	noise := logTestBytes(r, 100<<10, 0xff)
+	var commits [][]logPart
+	for _, c := range []struct {
+		batches [][]byte
+		packed  bool // into less than three quarters
+	}{
+		{[][]byte{packs}, true},
+		{[][]byte{noise}, false},
+		{[][]byte{packs[:logPackLeast]}, true},
+		{[][]byte{packs[:logPackLeast-1]}, false},
+		{[][]byte{make([]byte, minlz.MaxBlockSize)}, true},
+		{[][]byte{make([]byte, minlz.MaxBlockSize+1)}, false},
+		{[][]byte{packs, noise[:100], packs[1:], nil, packs[2:]}, true},
+	} {
+		var parts []logPart
+		size := 0
+		for i, batch := range c.batches {
+			parts = append(parts, logPart{shard: uint16(i), number: uint64(len(commits) + 1), repr: batch})
+			size += len(batch)
+		}
+		before := l.pending.end
+		pos, err := l.append(parts)
+		if err == nil {
+			err = l.wait(pos)
+		}
+		if stored := int(pos - before); err != nil || stored < size*3/4 != c.packed {
+			t.Fatalf("commit %d: %d bytes are stored as %d, %v", len(commits), size, stored, err)
+		}
+		commits = append(commits, parts)
+	}
+	logTestClose(t, l)
+	for range 2 { // the second time from segments that were rewritten
+		replayed := 0
+		l, err := openLog(logTestOptions(fs, fsyncNo, nil), func(parts []logPart) error {
+			if !slices.EqualFunc(parts, commits[replayed], func(a, b logPart) bool {
+				return a.shard == b.shard && a.number == b.number && bytes.Equal(a.repr, b.repr)
+			}) {
+				return fmt.Errorf("commit %d differs from what was appended", replayed)
+			}
+			replayed++
+			return nil
+		})
+		if err != nil || replayed != len(commits) {
+			t.Fatalf("%d commits were replayed, %v", replayed, err)
+		}
+		logTestClose(t, l)
+	}
+}
+
+// TestLogFrameIsBounded has what a frame keeps between commits given back after a large one.
+func TestLogFrameIsBounded(t *testing.T) {
+	f := new(logFrame)
+	for _, c := range []struct {
+		size int
+		kept bool
+	}{{logKeepBuffer / 2, true}, {logKeepBuffer + 1, false}} {
+		if err := f.encode([]logPart{{number: 1, repr: make([]byte, c.size)}}); err != nil {
+			t.Fatal(err)
+		}
+		if kept := f.reset(); kept != c.kept || len(f.packed) > 0 || len(f.batches) > 0 || cap(f.batches) > 0 && f.batches[:1][0] != nil {
+			t.Errorf("after a batch of %d bytes the frame is kept: %t, with %d bytes and %d batches", c.size, kept, len(f.packed), len(f.batches))
+		}
 	}
 }
 
 // TestLogAppendGrowsOnce appends a record of several large parts, which would be copied with each part if the buffer grew with it.
 func TestLogAppendGrowsOnce(t *testing.T) {
 	var parts []logPart
+	noise := logTestBytes(rand.New(rand.NewPCG(1, 1)), 1<<20, 0xff)
 	for n := range uint16(4) {
-		parts = append(parts, logPart{shard: n, number: 1, repr: make([]byte, 1<<20)})
+		parts = append(parts, logPart{shard: n, number: 1, repr: noise})
 	}
-	head, size, sum, err := logEncodeHead(nil, parts)
-	if err != nil {
+	f := new(logFrame)
+	if err := f.encode(parts); err != nil {
 		t.Fatal(err)
 	}
 	// The race detector's slices.Grow allocates twice; growing with each part takes as many times as there are parts.
-	if n := testing.AllocsPerRun(1, func() { logAppendRecord(nil, head, parts, size, sum, 1) }); n > 2 {
+	if n := testing.AllocsPerRun(1, func() { f.appendRecord(nil, 1) }); n > 2 {
 		t.Errorf("the buffer was allocated %v times", n)
 	}
 }

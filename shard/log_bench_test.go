@@ -35,9 +35,8 @@ func benchmarkLogCommit(b *testing.B, opts logOptions, goroutines int) {
 	done := make(chan error, goroutines)
 	for range goroutines {
 		go func() {
-			var scratch logScratch
 			for n := uint64(1); left.Add(-1) >= 0; n++ {
-				pos, err := l.append([]logPart{{number: n, repr: repr}}, &scratch)
+				pos, err := l.append([]logPart{{number: n, repr: repr}})
 				if err == nil {
 					err = l.wait(pos)
 				}

@@ -360,6 +360,7 @@ type logReader struct {
 	flags    uint16     // of the header
 	record   []byte     // the last record with its framing, valid until next
 	parts    []logPart  // the same, decoded
+	unpacked []byte     // the batches of parts that were compressed
 	defect   *logDefect // what stopped next, if it is neither the end nor a read error
 }
 
@@ -433,7 +434,10 @@ func (r *logReader) next() error {
 	if sequence := binary.LittleEndian.Uint64(body[len(content):]); sequence != r.sequence {
 		return r.stop("the record should be %d of the log, but is %d", r.sequence, sequence)
 	}
-	if r.parts, err = logDecodeParts(r.parts, content); err != nil {
+	if cap(r.unpacked) > logKeepBuffer {
+		r.unpacked = nil
+	}
+	if err := r.decodeParts(content); err != nil {
 		return fmt.Errorf("offset %d: %w", r.offset, err)
 	}
 	r.offset += int64(len(r.record))

@@ -217,11 +217,6 @@ func TestLogRefusesWrongDirectory(t *testing.T) {
 	damaged[3] ^= 1
 	logTestRefused(t, with(last, damaged), logTestPath(last), "header", "from a backup")
 
-	newer := slices.Clone(segments[last-1])
-	newer[8] = 2
-	binary.LittleEndian.PutUint32(newer[28:], crc32.Checksum(newer[:28], logCRC))
-	logTestRefused(t, with(last, newer), "format version 2, this program reads 1")
-
 	// A record lost between two segments shows in the sequence.
 	ends := logTestRecordEnds(segments[1])
 	logTestRefused(t, with(2, segments[1][:ends[len(ends)-2]]), logTestPath(3),
@@ -235,10 +230,12 @@ func TestLogRefusesWrongDirectory(t *testing.T) {
 // TestLogSenselessRecord has a record with the right checksum and wrong contents, which is never taken for a torn one.
 func TestLogSenselessRecord(t *testing.T) {
 	for _, body := range [][]byte{
-		append([]byte{0, 0}, make([]byte, 14)...),                     // no parts
-		append([]byte{2, 0}, make([]byte, 14)...),                     // two parts in the space of one
-		append(append([]byte{1, 0}, make([]byte, 10)...), 9, 0, 0, 0), // a batch longer than the record
-		append([]byte{1, 0}, make([]byte, 20)...),                     // bytes behind the parts
+		append([]byte{0, 0}, make([]byte, 14)...),                                  // no parts
+		append([]byte{2, 0}, make([]byte, 14)...),                                  // two parts in the space of one
+		append(append([]byte{1, 0}, make([]byte, 10)...), 9, 0, 0, 0),              // a batch longer than the record
+		append([]byte{1, 0}, make([]byte, 20)...),                                  // bytes behind the parts
+		append(append([]byte{1, 0}, make([]byte, 10)...), 0, 0, 0, 128),            // no compressed batch
+		append(append([]byte{1, 0}, make([]byte, 10)...), 3, 0, 0, 128, 0, 99, 99), // one that can't be decompressed
 	} {
 		record := binary.LittleEndian.AppendUint32(nil, uint32(len(body)+logSequenceSize))
 		record = append(record, 0, 0, 0, 0)
@@ -249,6 +246,27 @@ func TestLogSenselessRecord(t *testing.T) {
 		fs := logTestPlant(t, [][]byte{append(logEncodeHeader(1, 1, 0), record...)})
 		logTestRefused(t, fs, "offset 32", "part")
 	}
+}
+
+// TestLogVersions has segments of an older version, which are read, and of a newer one, which are refused.
+func TestLogVersions(t *testing.T) {
+	segments, lasts := logTestSegments(t)
+	n := len(segments)
+	as := func(version byte) [][]byte {
+		planted := slices.Clone(segments)
+		for i, segment := range planted {
+			planted[i] = slices.Clone(segment)
+			planted[i][8] = version
+			binary.LittleEndian.PutUint32(planted[i][28:], crc32.Checksum(planted[i][:28], logCRC))
+		}
+		return planted
+	}
+	l, numbers := logTestOpen(t, logTestOptions(logTestPlant(t, as(1)), fsyncAlways, nil))
+	logTestSpan(t, numbers, 1, lasts[n-1])
+	logTestAppend(t, l, lasts[n-1]+1, lasts[n-1]+1)
+	logTestClose(t, l)
+	logTestRefused(t, logTestPlant(t, as(0)), "format version 0", "reads 1 to 2")
+	logTestRefused(t, logTestPlant(t, as(3)), "format version 3", "reads 1 to 2", "use the version that wrote it")
 }
 
 // TestLogStaleRecord has a valid record of another place behind the last one: the sequence tells.

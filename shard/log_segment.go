@@ -11,9 +11,10 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/minio/minlz"
 )
 
-// The disk format of the commit log, version 1. Numbers are little-endian, checksums are CRC-32C (Castagnoli).
+// The disk format of the commit log, version 2. Numbers are little-endian, checksums are CRC-32C (Castagnoli).
 //
 // The directory holds segments, named by their number in ten or more decimal digits with ".log" behind. Numbers are
 // contiguous; the oldest need not be 1, since trimming removes from that end. There is always at least one. "<segment>.tmp"
@@ -24,7 +25,7 @@ import (
 //
 //	offset  size
 //	     0     8  magic "codeqlog"
-//	     8     2  format version, 1
+//	     8     2  format version, 1 or 2
 //	    10     2  flags; 1: the end of the segment before may not have been on disk when records were written to this one
 //	    12     8  segment number, as in the file's name
 //	    20     8  sequence of the first record
@@ -36,12 +37,14 @@ import (
 //	     0     4  length: bytes after the checksum, at least 24
 //	     4     4  checksum of the length and of all bytes after the checksum
 //	     8     2  n, the number of parts, at least 1
-//	    10  14 n  per part: shard ordinal (2), commit number (8), length of its batch (4)
+//	    10  14 n  per part: shard ordinal (2), commit number (8), length of its batch (4), with the highest bit if it is compressed
 //	        ...   the n batches, one behind the other
 //	   end-8   8  sequence
 //
 // Sequences are contiguous over all segments, so a stale or misplaced record never passes for a valid one. The sequence
 // comes last because it is known only under the log's mutex: the checksum of all before it is computed outside.
+//
+// A batch that is compressed is a block of MinLZ (github.com/minio/minlz, SPEC.md). Version 1 has none; else it is the same.
 //
 // A segment's name is on disk before its first record is written. The header is written right before that record, to the same
 // block, so power loss leaves both, or zeros, or a file without them; and when a disk is full, a part of the header may be all
@@ -49,11 +52,13 @@ import (
 
 const (
 	logMagic         = "codeqlog"
-	logFormatVersion = 1
+	logFormatVersion = 2
+	logOldestVersion = 1 // that is read
 	logHeaderSize    = 32
 	logFrameSize     = 8
 	logCountSize     = 2
 	logPartHeadSize  = 14
+	logPacked        = 1 << 31 // of a batch's length: it is compressed
 	logSequenceSize  = 8
 	logMinLength     = logCountSize + logPartHeadSize + logSequenceSize
 	logSuffix        = ".log"
@@ -300,9 +305,9 @@ func logDecodeHeader(b []byte, number uint64) (first uint64, flags uint16, err e
 		string(b[:8]) != logMagic {
 		return 0, 0, errLogBadHeader
 	}
-	if v := binary.LittleEndian.Uint16(b[8:]); v != logFormatVersion {
-		return 0, 0, fmt.Errorf("the segment has format version %d, this program reads %d: use the version that wrote it",
-			v, logFormatVersion)
+	if v := binary.LittleEndian.Uint16(b[8:]); v < logOldestVersion || v > logFormatVersion {
+		return 0, 0, fmt.Errorf("the segment has format version %d, this program reads %d to %d: use the version that wrote it",
+			v, logOldestVersion, logFormatVersion)
 	}
 	if n := binary.LittleEndian.Uint64(b[12:]); n != number {
 		return 0, 0, fmt.Errorf("the header says segment %d: the file was renamed", n)
@@ -310,32 +315,45 @@ func logDecodeHeader(b []byte, number uint64) (first uint64, flags uint16, err e
 	return binary.LittleEndian.Uint64(b[20:]), binary.LittleEndian.Uint16(b[10:]), nil
 }
 
-// logDecodeParts cuts a record's body into its parts, which alias it. The body's checksum was right.
-func logDecodeParts(parts []logPart, body []byte) ([]logPart, error) {
-	parts = parts[:0]
+// decodeParts cuts a record's body into r.parts, which alias it or r.unpacked. The body's checksum was right.
+func (r *logReader) decodeParts(body []byte) error {
+	r.parts, r.unpacked = r.parts[:0], r.unpacked[:0]
 	n := int(binary.LittleEndian.Uint16(body))
 	heads := body[logCountSize:]
 	if n == 0 || len(heads) < n*logPartHeadSize {
-		return nil, fmt.Errorf("a record of %d bytes can't have %d parts", len(body), n)
+		return fmt.Errorf("a record of %d bytes can't have %d parts", len(body), n)
 	}
 	batches := heads[n*logPartHeadSize:]
 	for i := range n {
 		head := heads[i*logPartHeadSize:]
-		size := binary.LittleEndian.Uint32(head[10:])
+		length := binary.LittleEndian.Uint32(head[10:])
+		size := length &^ logPacked
 		if uint64(size) > uint64(len(batches)) {
-			return nil, fmt.Errorf("part %d of a record is longer than the record", i)
+			return fmt.Errorf("part %d of a record is longer than the record", i)
 		}
-		parts = append(parts, logPart{
-			shard:  binary.LittleEndian.Uint16(head),
-			number: binary.LittleEndian.Uint64(head[2:]),
-			repr:   batches[:size:size],
-		})
+		batch := batches[:size:size]
+		if length&logPacked != 0 {
+			var err error
+			if batch, err = r.unpack(batch); err != nil {
+				return fmt.Errorf("part %d of a record can't be decompressed: %w", i, err)
+			}
+		}
+		r.parts = append(r.parts, logPart{shard: binary.LittleEndian.Uint16(head), number: binary.LittleEndian.Uint64(head[2:]), repr: batch})
 		batches = batches[size:]
 	}
 	if len(batches) != 0 {
-		return nil, fmt.Errorf("a record has %d bytes behind its parts", len(batches))
+		return fmt.Errorf("a record has %d bytes behind its parts", len(batches))
 	}
-	return parts, nil
+	return nil
+}
+
+// unpack decompresses a batch behind those of the same record.
+func (r *logReader) unpack(packed []byte) (batch []byte, err error) {
+	start := len(r.unpacked)
+	if r.unpacked, err = minlz.AppendDecoded(r.unpacked, packed); err != nil {
+		return nil, err
+	}
+	return r.unpacked[start:len(r.unpacked):len(r.unpacked)], nil
 }
 
 // logWrite writes all of b. A vfs.File may change b meanwhile.

@@ -30,7 +30,6 @@ type Tx struct {
 	top    int // the greatest ordinal that is locked, -1 when none
 	wanted Mask
 	parts  []logPart
-	frame  logScratch
 	ready  []*waitQueue // what the Commit in progress has to serve
 
 	homed []byte // the element that homeOf was asked for last
@@ -267,7 +266,7 @@ func (tx *Tx) commit() error {
 		tx.tellNotes()
 		return nil
 	}
-	pos, err := tx.store.log.append(tx.parts, &tx.frame)
+	pos, err := tx.store.log.append(tx.parts)
 	if err != nil {
 		tx.Abort()
 		return err
