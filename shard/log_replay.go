@@ -346,6 +346,9 @@ func (l *commitLog) replaySegment(number uint64, apply func(parts []logPart) err
 
 // logDamaged tells the operator what to do about a segment that can't be read.
 func logDamaged(err error) error {
+	if errors.Is(err, errLogVersion) {
+		return err
+	}
 	return fmt.Errorf("%w; the log is damaged or unreadable there, and commits after it would be lost: "+
 		"repair the disk, or restore the data directory from a backup", err)
 }

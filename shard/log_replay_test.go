@@ -267,6 +267,9 @@ func TestLogVersions(t *testing.T) {
 	logTestClose(t, l)
 	logTestRefused(t, logTestPlant(t, as(0)), "format version 0", "reads 1 to 2")
 	logTestRefused(t, logTestPlant(t, as(3)), "format version 3", "reads 1 to 2", "use the version that wrote it")
+	if _, err := openLog(logTestOptions(logTestPlant(t, as(3)), fsyncAlways, nil), nil); strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a newer version is refused as damage: %v", err)
+	}
 }
 
 // TestLogStaleRecord has a valid record of another place behind the last one: the sequence tells.

@@ -293,6 +293,7 @@ func logEncodeHeader(number, first uint64, flags uint16) []byte {
 var (
 	errLogBadHeader = errors.New("the checksum of the segment's header is wrong")
 	errLogNoHeader  = errors.New("the segment's header is missing")
+	errLogVersion   = errors.New("use the version that wrote it")
 )
 
 // logDecodeHeader returns the sequence of the segment's first record and the flags. The error is errLogNoHeader if the header
@@ -306,8 +307,8 @@ func logDecodeHeader(b []byte, number uint64) (first uint64, flags uint16, err e
 		return 0, 0, errLogBadHeader
 	}
 	if v := binary.LittleEndian.Uint16(b[8:]); v < logOldestVersion || v > logFormatVersion {
-		return 0, 0, fmt.Errorf("the segment has format version %d, this program reads %d to %d: use the version that wrote it",
-			v, logOldestVersion, logFormatVersion)
+		return 0, 0, fmt.Errorf("the segment has format version %d, this program reads %d to %d: %w",
+			v, logOldestVersion, logFormatVersion, errLogVersion)
 	}
 	if n := binary.LittleEndian.Uint64(b[12:]); n != number {
 		return 0, 0, fmt.Errorf("the header says segment %d: the file was renamed", n)
