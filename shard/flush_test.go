@@ -41,15 +41,11 @@ func TestFlushFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for waiting := true; waiting; {
-		select {
-		case <-failed:
-			waiting = false
-		default:
-			clk.Advance(firstFlushPause)
-			runtime.Gosched()
-		}
+	for st.Err() == nil { // and not until it is told: they are tried on meanwhile
+		clk.Advance(firstFlushPause)
+		runtime.Gosched()
 	}
+	<-failed
 	if err := st.Err(); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("the store's failure is %v", err)
 	}

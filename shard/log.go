@@ -108,14 +108,19 @@ type logPart struct {
 	repr   []byte // the representation of a Pebble batch; opaque here
 }
 
-// logFrame is memory to build a record's framing in, and to compress its batches to.
+// logFrame is a record on its way into the log. Its owner uses it for one append at a time.
 type logFrame struct {
-	head    []byte // the framing, up to the first batch
-	batches [][]byte
-	packed  []byte
-	size    int64  // of the whole record
-	sum     uint32 // checksum of all but the sequence, which is known only under the log's mutex
+	head    []byte     // the framing, up to the first batch
+	batches [][]byte   // as they are stored
+	packer  *logPacker // has those that are compressed; nil if there are none
+	size    int64      // of the whole record
+	sum     uint32     // checksum of all but the sequence, which is known only under the log's mutex
 }
+
+// logPacker is memory that batches are compressed to. Few commits need one at a time, however many transactions there are.
+type logPacker struct{ packed []byte }
+
+var logPackers = sync.Pool{New: func() any { return new(logPacker) }}
 
 // commitLog is the shared log. Its methods are safe for concurrent use.
 type commitLog struct {
@@ -145,8 +150,6 @@ type commitLog struct {
 	closed   bool
 	segments []*logSegment // closed ones, oldest first, numbered without a gap
 
-	frames sync.Pool // of *logFrame
-
 	rotated    chan struct{} // asks the ticker's goroutine for the work that a rotation leaves; capacity 1
 	stopTicker chan struct{} // closed by close
 	tickerDone chan struct{} // closed when the ticker has ended
@@ -174,23 +177,12 @@ func (b *logBatch) doneChan() chan struct{} {
 // append puts one record into the log and returns its position for wait. It copies the parts. The record isn't durable
 // in any sense before wait says so; after a crash it may be there or not, but never in part. After errLogRecordTooLarge
 // the log goes on without the commit; an error of the disk is final.
-func (l *commitLog) append(parts []logPart) (pos uint64, err error) {
-	f, _ := l.frames.Get().(*logFrame)
-	if f == nil {
-		f = new(logFrame)
-	}
+func (l *commitLog) append(parts []logPart, f *logFrame) (pos uint64, err error) {
+	defer f.reset()
 	if err := f.encode(parts); err != nil {
 		return 0, err
 	}
-	pos, err = l.appendRecord(f, parts)
-	if f.reset() {
-		l.frames.Put(f)
-	}
-	return pos, err
-}
 
-// appendRecord is append of a record that is encoded.
-func (l *commitLog) appendRecord(f *logFrame, parts []logPart) (pos uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.pending.buf) >= logMaxPending && l.failed() == nil {
@@ -485,12 +477,16 @@ func (f *logFrame) pack(batch []byte) (stored []byte, form uint32) {
 	if len(batch) < logPackLeast || len(batch) > minlz.MaxBlockSize {
 		return batch, 0
 	}
-	f.packed = slices.Grow(f.packed, minlz.MaxEncodedLen(len(batch)))
-	packed := minlz.TryEncode(f.packed[len(f.packed):], batch, minlz.LevelFastest)
+	if f.packer == nil {
+		f.packer = logPackers.Get().(*logPacker)
+	}
+	p := f.packer
+	p.packed = slices.Grow(p.packed, minlz.MaxEncodedLen(len(batch)))
+	packed := minlz.TryEncode(p.packed[len(p.packed):], batch, minlz.LevelFastest)
 	if packed == nil { // it would be no smaller
 		return batch, 0
 	}
-	f.packed = f.packed[:len(f.packed)+len(packed)]
+	p.packed = p.packed[:len(p.packed)+len(packed)]
 	return packed, logPacked
 }
 
@@ -507,11 +503,15 @@ func (f *logFrame) appendRecord(buf []byte, sequence uint64) []byte {
 	return buf
 }
 
-// reset drops what the frame has of a record, and tells whether the rest is worth keeping.
-func (f *logFrame) reset() bool {
+// reset drops what the frame has of a record.
+func (f *logFrame) reset() {
 	clear(f.batches)
-	f.batches, f.packed = f.batches[:0], f.packed[:0]
-	return cap(f.packed) <= logKeepBuffer
+	f.batches = f.batches[:0]
+	if p := f.packer; p != nil && cap(p.packed) <= logKeepBuffer {
+		p.packed = p.packed[:0]
+		logPackers.Put(p)
+	}
+	f.packer = nil
 }
 
 // logRaise notes a shard's commit number in a table of the greatest ones by shard.

@@ -112,7 +112,7 @@ func logTestOpen(t testing.TB, opts logOptions) (*commitLog, []uint64) {
 func logTestAppend(t testing.TB, l *commitLog, first, last uint64) {
 	t.Helper()
 	for n := first; n <= last; n++ {
-		pos, err := l.append(logTestCommit(n))
+		pos, err := l.append(logTestCommit(n), new(logFrame))
 		if err == nil {
 			err = l.wait(pos)
 		}
@@ -323,16 +323,16 @@ func logTestDirSize(t *testing.T, fs vfs.FS) (size int64) {
 func TestLogRefusesBadCommits(t *testing.T) {
 	fs := logTestFS(t)
 	l, _ := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
-	if _, err := l.append([]logPart{{number: 1, repr: make([]byte, logMaxRecord)}}); err != errLogRecordTooLarge {
+	if _, err := l.append([]logPart{{number: 1, repr: make([]byte, logMaxRecord)}}, new(logFrame)); err != errLogRecordTooLarge {
 		t.Fatalf("too large: %v", err)
 	}
-	if _, err := l.append(nil); err == nil {
+	if _, err := l.append(nil, new(logFrame)); err == nil {
 		t.Fatal("a commit without parts was accepted")
 	}
-	if _, err := l.append(make([]logPart, logMaxParts+1)); err == nil {
+	if _, err := l.append(make([]logPart, logMaxParts+1), new(logFrame)); err == nil {
 		t.Fatal("a commit with too many parts was accepted")
 	}
-	if _, err := l.append([]logPart{{shard: 3}}); err == nil || !strings.Contains(err.Error(), "shard 3") {
+	if _, err := l.append([]logPart{{shard: 3}}, new(logFrame)); err == nil || !strings.Contains(err.Error(), "shard 3") {
 		t.Fatalf("number 0: %v", err)
 	}
 	if err := l.wait(1); err == nil {
@@ -340,7 +340,7 @@ func TestLogRefusesBadCommits(t *testing.T) {
 	}
 	logTestAppend(t, l, 1, 1) // None of them has harmed the log.
 	logTestClose(t, l)
-	if _, err := l.append(logTestCommit(2)); err != errLogClosed {
+	if _, err := l.append(logTestCommit(2), new(logFrame)); err != errLogClosed {
 		t.Fatalf("append after close: %v", err)
 	}
 	if err := errors.Join(l.close(), l.sync()); err != nil {
@@ -355,7 +355,7 @@ func TestLogAppendCopies(t *testing.T) {
 	fs := logTestFS(t)
 	l, _ := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
 	parts := logTestCommit(1)
-	pos, err := l.append(parts)
+	pos, err := l.append(parts, new(logFrame))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ func TestLogPolicyChange(t *testing.T) {
 	gate := newLogGate("")
 	l, _ := logTestOpen(t, logTestOptions(logHookFS{logTestFS(t), gate.hook}, fsyncNo, nil))
 	gate.count["fsync"].Store(0)
-	pos, err := l.append(logTestCommit(1))
+	pos, err := l.append(logTestCommit(1), new(logFrame))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +466,7 @@ func TestLogPendingIsBounded(t *testing.T) {
 		appended := new(atomic.Int64)
 		for range 3 {
 			group.Go(func() {
-				pos, err := l.append(huge)
+				pos, err := l.append(huge, new(logFrame))
 				appended.Add(1)
 				if err = errors.Join(err, l.wait(pos)); err != nil {
 					t.Error(err)
@@ -549,7 +549,7 @@ func TestLogPacks(t *testing.T) {
 			size += len(batch)
 		}
 		before := l.pending.end
-		pos, err := l.append(parts)
+		pos, err := l.append(parts, new(logFrame))
 		if err == nil {
 			err = l.wait(pos)
 		}
@@ -577,19 +577,19 @@ func TestLogPacks(t *testing.T) {
 	}
 }
 
-// TestLogFrameIsBounded has what a frame keeps between commits given back after a large one.
-func TestLogFrameIsBounded(t *testing.T) {
+// TestLogFrameKeepsNothing has a frame without a record's batches, and without the memory of compressing them, behind each.
+func TestLogFrameKeepsNothing(t *testing.T) {
 	f := new(logFrame)
-	for _, c := range []struct {
-		size int
-		kept bool
-	}{{logKeepBuffer / 2, true}, {logKeepBuffer + 1, false}} {
-		if err := f.encode([]logPart{{number: 1, repr: make([]byte, c.size)}}); err != nil {
+	for _, size := range []int{logPackLeast, logKeepBuffer + 1} {
+		if err := f.encode([]logPart{{number: 1, repr: make([]byte, size)}}); err != nil {
 			t.Fatal(err)
 		}
-		if kept := f.reset(); kept != c.kept || len(f.packed) > 0 || len(f.batches) > 0 || cap(f.batches) > 0 && f.batches[:1][0] != nil {
-			t.Errorf("after a batch of %d bytes the frame is kept: %t, with %d bytes and %d batches", c.size, kept, len(f.packed), len(f.batches))
+		if f.reset(); f.packer != nil || len(f.batches) > 0 || f.batches[:1][0] != nil {
+			t.Errorf("after a batch of %d bytes the frame has %d batches and %v", size, len(f.batches), f.packer)
 		}
+	}
+	if p := logPackers.Get().(*logPacker); len(p.packed) > 0 || cap(p.packed) > logKeepBuffer {
+		t.Errorf("%d bytes are kept, and memory for %d", len(p.packed), cap(p.packed))
 	}
 }
 

@@ -35,8 +35,9 @@ func benchmarkLogCommit(b *testing.B, opts logOptions, goroutines int) {
 	done := make(chan error, goroutines)
 	for range goroutines {
 		go func() {
+			var frame logFrame
 			for n := uint64(1); left.Add(-1) >= 0; n++ {
-				pos, err := l.append([]logPart{{number: n, repr: repr}})
+				pos, err := l.append([]logPart{{number: n, repr: repr}}, &frame)
 				if err == nil {
 					err = l.wait(pos)
 				}

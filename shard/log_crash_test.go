@@ -74,7 +74,7 @@ func TestLogPowerLoss(t *testing.T) {
 		for range 12 {
 			parts := []logPart{logTestPart(0, appended+1), logTestPart(logTestBigShard, appended+1)}
 			appended++ // It may survive from here on.
-			pos, err := l.append(parts)
+			pos, err := l.append(parts, new(logFrame))
 			if err = errors.Join(err, l.wait(pos)); err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +222,7 @@ func TestLogConcurrent(t *testing.T) {
 // logConcurrentAppend commits on one shard and notes what was acknowledged.
 func logConcurrentAppend(t *testing.T, l *commitLog, shard uint16, commits uint64, acknowledged *atomic.Uint64) {
 	for n := uint64(1); n <= commits; n++ {
-		pos, err := l.append([]logPart{logTestPart(shard, n)})
+		pos, err := l.append([]logPart{logTestPart(shard, n)}, new(logFrame))
 		if err = errors.Join(err, l.wait(pos)); err != nil {
 			t.Error(err)
 			return

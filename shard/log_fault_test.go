@@ -72,7 +72,7 @@ func (run *logFaultRun) live(opts logOptions) (err error) {
 
 func (run *logFaultRun) commits(l *commitLog) error {
 	for range 13 {
-		pos, err := l.append(logTestCommit(run.appended + 1))
+		pos, err := l.append(logTestCommit(run.appended+1), new(logFrame))
 		if err != nil {
 			return errors.Join(err, logFaultIsFinal(l))
 		}
@@ -95,7 +95,7 @@ func (run *logFaultRun) commits(l *commitLog) error {
 
 // logFaultIsFinal returns an error unless all calls report the failure and what to do about it.
 func logFaultIsFinal(l *commitLog) error {
-	_, appendErr := l.append(logTestCommit(1))
+	_, appendErr := l.append(logTestCommit(1), new(logFrame))
 	for _, err := range []error{appendErr, l.wait(0), l.wait(1 << 40), l.sync(), l.trim(func(uint16) uint64 { return 0 })} {
 		if len(l.segments) == 0 && err == nil {
 			continue // A trim without anything to do.
@@ -180,7 +180,7 @@ func TestLogFailureReachesFollowers(t *testing.T) {
 			on.Store(true)
 			results := make(chan error, 20)
 			for i := range cap(results) {
-				pos, err := l.append(logTestCommit(uint64(i + 1)))
+				pos, err := l.append(logTestCommit(uint64(i+1)), new(logFrame))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -208,7 +208,7 @@ func TestLogTickerFailureIsFinal(t *testing.T) {
 	ticks := make(chan time.Time)
 	fault := &logFault{kind: "sync data", err: errLogInjected}
 	l, _ := logTestOpen(t, logTestOptions(logFaultFS(logTestFS(t), fault), fsyncEverySec, ticks))
-	pos, err := l.append(logTestCommit(1))
+	pos, err := l.append(logTestCommit(1), new(logFrame))
 	if err = errors.Join(err, l.wait(pos)); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestLogReadFault(t *testing.T) {
 		if n == 20 {
 			repr = noise
 		}
-		if _, err := l.append([]logPart{{number: n + 1, repr: repr}}); err != nil {
+		if _, err := l.append([]logPart{{number: n + 1, repr: repr}}, new(logFrame)); err != nil {
 			t.Fatal(err)
 		}
 	}

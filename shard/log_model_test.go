@@ -27,7 +27,7 @@ type logModel struct {
 func (m *logModel) commit(rt *rapid.T) {
 	shard := rapid.SampledFrom([]uint16{1, logTestBigShard}).Draw(rt, "shard")
 	n := m.appended + 1
-	pos, err := m.log.append([]logPart{logTestPart(0, n), logTestPart(shard, n)})
+	pos, err := m.log.append([]logPart{logTestPart(0, n), logTestPart(shard, n)}, new(logFrame))
 	if err != nil {
 		rt.Fatal(err)
 	}

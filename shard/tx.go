@@ -30,6 +30,7 @@ type Tx struct {
 	top    int // the greatest ordinal that is locked, -1 when none
 	wanted Mask
 	parts  []logPart
+	frame  logFrame
 	ready  []*waitQueue // what the Commit in progress has to serve
 
 	homed []byte // the element that homeOf was asked for last
@@ -266,7 +267,7 @@ func (tx *Tx) commit() error {
 		tx.tellNotes()
 		return nil
 	}
-	pos, err := tx.store.log.append(tx.parts)
+	pos, err := tx.store.log.append(tx.parts, &tx.frame)
 	if err != nil {
 		tx.Abort()
 		return err
