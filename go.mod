@@ -8,7 +8,7 @@ require (
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/gammazero/deque v1.2.3
 	github.com/goccy/go-yaml v1.19.2
-	github.com/minio/minlz v1.0.1-0.20250507153514-87eb42fe8882
+	github.com/minio/minlz v1.0.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/spf13/cobra v1.10.2
 	github.com/tidwall/btree v1.8.2

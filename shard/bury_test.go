@@ -155,7 +155,11 @@ func greatestRecord(t *testing.T, fs *vfs.MemFS) (greatest int) {
 	image := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))})
 	log, err := openLog(logOptions{FS: image, Dir: "data/log", Policy: FsyncNo, Logger: slog.New(slog.DiscardHandler)}, func(parts []logPart) error {
 		for _, p := range parts {
-			greatest = max(greatest, len(p.repr))
+			n, err := p.full()
+			if err != nil {
+				return err
+			}
+			greatest = max(greatest, n)
 		}
 		return nil
 	})

@@ -106,6 +106,7 @@ type logPart struct {
 	shard  uint16 // ordinal
 	number uint64 // the shard's commit number: contiguous, the first is 1
 	repr   []byte // the representation of a Pebble batch; opaque here
+	packed bool   // repr is compressed, as it is when it was read: see batch
 }
 
 // logFrame is a record on its way into the log. Its owner uses it for one append at a time.
@@ -113,14 +114,13 @@ type logFrame struct {
 	head    []byte     // the framing, up to the first batch
 	batches [][]byte   // as they are stored
 	packer  *logPacker // has those that are compressed; nil if there are none
-	size    int64      // of the whole record
+	size    int64      // of the whole record as it is stored
+	full    int64      // of the same before compression
 	sum     uint32     // checksum of all but the sequence, which is known only under the log's mutex
 }
 
-// logPacker is memory that batches are compressed to. Few commits need one at a time, however many transactions there are.
+// logPacker is memory that batches are compressed to.
 type logPacker struct{ packed []byte }
-
-var logPackers = sync.Pool{New: func() any { return new(logPacker) }}
 
 // commitLog is the shared log. Its methods are safe for concurrent use.
 type commitLog struct {
@@ -131,7 +131,9 @@ type commitLog struct {
 	failure atomic.Pointer[error] // the first failed write or fsync; never cleared
 	written atomic.Uint64         // position up to which records are with the operating system
 	synced  atomic.Uint64         // position up to which records are on disk
-	bytes   atomic.Int64          // size of all segments
+	bytes   atomic.Int64          // size of all segments, before compression
+
+	packers sync.Pool // of *logPacker: few commits need one at a time, however many transactions there are
 
 	trimMu sync.Mutex // serialises trims
 
@@ -160,6 +162,7 @@ type commitLog struct {
 type logBatch struct {
 	buf      []byte
 	end      uint64        // position after the last record
+	full     int64         // bytes of buf before compression
 	records  uint64        // in buf
 	greatest []uint64      // by shard: the greatest commit number in buf, 0 if there is none
 	led      bool          // somebody has undertaken to write this batch
@@ -178,8 +181,8 @@ func (b *logBatch) doneChan() chan struct{} {
 // in any sense before wait says so; after a crash it may be there or not, but never in part. After errLogRecordTooLarge
 // the log goes on without the commit; an error of the disk is final.
 func (l *commitLog) append(parts []logPart, f *logFrame) (pos uint64, err error) {
-	defer f.reset()
-	if err := f.encode(parts); err != nil {
+	defer f.reset(&l.packers)
+	if err := f.encode(parts, &l.packers); err != nil {
 		return 0, err
 	}
 
@@ -200,6 +203,7 @@ func (l *commitLog) append(parts []logPart, f *logFrame) (pos uint64, err error)
 	b := l.pending
 	b.buf = f.appendRecord(b.buf, l.sequence)
 	b.end += uint64(f.size)
+	b.full += f.full
 	b.records++
 	for i := range parts {
 		b.greatest = logRaise(b.greatest, parts[i].shard, parts[i].number)
@@ -256,7 +260,7 @@ func (l *commitLog) sync() error {
 // setPolicy changes what later calls of wait acknowledge.
 func (l *commitLog) setPolicy(p fsyncPolicy) { l.policy.Store(int32(p)) }
 
-// size is the number of bytes that the log takes on disk.
+// size is the number of bytes that the log would take on disk if nothing were compressed. What replaying it takes goes by that.
 func (l *commitLog) size() int64 { return l.bytes.Load() }
 
 // flushTo returns when the batch that holds pos is finished: written, and fsynced under always.
@@ -331,7 +335,7 @@ func (l *commitLog) writeBatch(b *logBatch) error {
 	if err := l.failed(); err != nil {
 		return err
 	}
-	if l.active.size > logHeaderSize && l.active.size+int64(len(b.buf)) > l.opts.SegmentSize {
+	if l.active.size > logHeaderSize && l.active.size+b.full > l.opts.SegmentSize {
 		if err := l.rotate(); err != nil {
 			return err
 		}
@@ -343,7 +347,7 @@ func (l *commitLog) writeBatch(b *logBatch) error {
 	if err := logWrite(l.active.file, b.buf); err != nil {
 		return l.fail("write", l.active.path, err)
 	}
-	l.active.size += int64(len(b.buf))
+	l.active.size += b.full
 	l.active.records += b.records
 	for shard, number := range b.greatest {
 		l.active.greatest = logRaise(l.active.greatest, uint16(shard), number)
@@ -440,12 +444,13 @@ func (l *commitLog) fail(operation, path string, cause error) error {
 // refuse ends the log for a reason that is not its own.
 func (l *commitLog) refuse(err error) { l.failure.CompareAndSwap(nil, &err) }
 
-// encode makes the framing of a record.
-func (f *logFrame) encode(parts []logPart) error {
+// encode makes the framing of a record, and compresses its batches.
+func (f *logFrame) encode(parts []logPart, packers *sync.Pool) error {
 	if len(parts) == 0 || len(parts) > logMaxParts {
 		return fmt.Errorf("commit log: a commit of %d parts: it must have 1 to %d", len(parts), logMaxParts)
 	}
 	f.size = logFrameSize + logCountSize + int64(len(parts))*logPartHeadSize + logSequenceSize
+	f.full = f.size
 	head := append(f.head[:0], make([]byte, logFrameSize)...)
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(parts)))
 	for i := range parts {
@@ -453,10 +458,11 @@ func (f *logFrame) encode(parts []logPart) error {
 		if p.number == 0 {
 			return fmt.Errorf("commit log: shard %d commits number 0: the first is 1", p.shard)
 		}
-		batch, form := f.pack(p.repr)
+		batch, form := f.pack(p.repr, packers)
 		if f.size += int64(len(batch)); f.size > logMaxRecord {
 			return errLogRecordTooLarge
 		}
+		f.full += int64(len(p.repr))
 		f.batches = append(f.batches, batch)
 		head = binary.LittleEndian.AppendUint16(head, p.shard)
 		head = binary.LittleEndian.AppendUint64(head, p.number)
@@ -473,15 +479,20 @@ func (f *logFrame) encode(parts []logPart) error {
 }
 
 // pack returns a batch as it is stored, and in which form: compressed, if it is worth it.
-func (f *logFrame) pack(batch []byte) (stored []byte, form uint32) {
+func (f *logFrame) pack(batch []byte, packers *sync.Pool) (stored []byte, form uint32) {
 	if len(batch) < logPackLeast || len(batch) > minlz.MaxBlockSize {
 		return batch, 0
 	}
 	if f.packer == nil {
-		f.packer = logPackers.Get().(*logPacker)
+		if f.packer, _ = packers.Get().(*logPacker); f.packer == nil {
+			f.packer = new(logPacker)
+		}
 	}
 	p := f.packer
-	p.packed = slices.Grow(p.packed, minlz.MaxEncodedLen(len(batch)))
+	// Batches before this one stay where they are. Growing would copy them, and keep the old array besides the new one.
+	if room := minlz.MaxEncodedLen(len(batch)); room > cap(p.packed)-len(p.packed) {
+		p.packed = make([]byte, 0, max(2*room, min(2*cap(p.packed), logKeepBuffer)))
+	}
 	packed := minlz.TryEncode(p.packed[len(p.packed):], batch, minlz.LevelFastest)
 	if packed == nil { // it would be no smaller
 		return batch, 0
@@ -504,12 +515,12 @@ func (f *logFrame) appendRecord(buf []byte, sequence uint64) []byte {
 }
 
 // reset drops what the frame has of a record.
-func (f *logFrame) reset() {
+func (f *logFrame) reset(packers *sync.Pool) {
 	clear(f.batches)
 	f.batches = f.batches[:0]
 	if p := f.packer; p != nil && cap(p.packed) <= logKeepBuffer {
 		p.packed = p.packed[:0]
-		logPackers.Put(p)
+		packers.Put(p)
 	}
 	f.packer = nil
 }

@@ -92,7 +92,7 @@ func logTestReplay(numbers *[]uint64) func([]logPart) error {
 
 // logTestCheck compares a part with what logTestPart made.
 func logTestCheck(p logPart) error {
-	if !bytes.Equal(p.repr, logTestPart(p.shard, p.number).repr) {
+	if batch, err := p.batch(new([]byte)); err != nil || !bytes.Equal(batch, logTestPart(p.shard, p.number).repr) {
 		return fmt.Errorf("the part of shard %d, commit %d, differs from what was appended", p.shard, p.number)
 	}
 	return nil
@@ -512,7 +512,7 @@ func TestLogHeaderLayout(t *testing.T) {
 func logTestRecord(t *testing.T, parts []logPart, sequence uint64) []byte {
 	t.Helper()
 	f := new(logFrame)
-	if err := f.encode(parts); err != nil {
+	if err := f.encode(parts, new(sync.Pool)); err != nil {
 		t.Fatal(err)
 	}
 	record := f.appendRecord(nil, sequence)
@@ -559,36 +559,92 @@ func TestLogPacks(t *testing.T) {
 		commits = append(commits, parts)
 	}
 	logTestClose(t, l)
-	for range 2 { // the second time from segments that were rewritten
+	var buf []byte // for all of them, one after the other
+	for range 2 {  // the second time from segments that were rewritten
 		replayed := 0
 		l, err := openLog(logTestOptions(fs, fsyncNo, nil), func(parts []logPart) error {
 			if !slices.EqualFunc(parts, commits[replayed], func(a, b logPart) bool {
-				return a.shard == b.shard && a.number == b.number && bytes.Equal(a.repr, b.repr)
+				batch, err := a.batch(&buf)
+				return err == nil && a.shard == b.shard && a.number == b.number && bytes.Equal(batch, b.repr)
 			}) {
 				return fmt.Errorf("commit %d differs from what was appended", replayed)
 			}
 			replayed++
 			return nil
 		})
-		if err != nil || replayed != len(commits) {
-			t.Fatalf("%d commits were replayed, %v", replayed, err)
+		if err != nil || replayed != len(commits) || cap(buf) < minlz.MaxBlockSize {
+			t.Fatalf("%d commits were replayed, with %d bytes of memory, %v", replayed, cap(buf), err)
 		}
 		logTestClose(t, l)
 	}
 }
 
-// TestLogFrameKeepsNothing has a frame without a record's batches, and without the memory of compressing them, behind each.
-func TestLogFrameKeepsNothing(t *testing.T) {
-	f := new(logFrame)
-	for _, size := range []int{logPackLeast, logKeepBuffer + 1} {
-		if err := f.encode([]logPart{{number: 1, repr: make([]byte, size)}}); err != nil {
+// TestLogSizeIsBeforeCompression has a log of what is compressed to nearly nothing rotate, and count for trimming, as if it were not: how
+// long replaying takes is what both are for.
+func TestLogSizeIsBeforeCompression(t *testing.T) {
+	fs := logTestFS(t)
+	opts := logTestOptions(fs, fsyncNo, nil)
+	opts.SegmentSize = 250 << 10
+	l, _ := logTestOpen(t, opts)
+	const commits, size = 40, 100 << 10
+	for n := range uint64(commits) {
+		pos, err := l.append([]logPart{{number: n + 1, repr: make([]byte, size)}}, new(logFrame))
+		if err = errors.Join(err, l.wait(pos)); err != nil {
 			t.Fatal(err)
 		}
-		if f.reset(); f.packer != nil || len(f.batches) > 0 || f.batches[:1][0] != nil {
+	}
+	for range 2 { // as it is written, and as it is opened again
+		if files := logTestDirSize(t, fs); files > commits*size/20 || l.size() < commits*size || l.size() > commits*(size+100) {
+			t.Fatalf("size %d, files have %d", l.size(), files)
+		}
+		if n := len(l.segments); n < commits/2-1 || n > commits/2 {
+			t.Fatalf("%d segments of two commits are closed", n)
+		}
+		logTestClose(t, l)
+		var err error
+		if l, err = openLog(opts, func([]logPart) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.trim(func(uint16) uint64 { return commits }); err != nil || l.size() != logHeaderSize {
+		t.Fatalf("size %d behind it all, %v", l.size(), err)
+	}
+	logTestClose(t, l)
+}
+
+// TestLogFrameAfterRefusal appends with a frame that has failed to take a commit of several parts.
+func TestLogFrameAfterRefusal(t *testing.T) {
+	fs := logTestFS(t)
+	l, _ := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
+	f := new(logFrame)
+	refused := logTestCommit(2)
+	refused[1].number = 0
+	for n := uint64(1); n <= 3; n++ {
+		if _, err := l.append(refused, f); err == nil {
+			t.Fatal("a part with number 0 was accepted")
+		}
+		if _, err := l.append(logTestCommit(n), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logTestClose(t, l)
+	l, numbers := logTestOpen(t, logTestOptions(fs, fsyncNo, nil))
+	logTestSpan(t, numbers, 1, 3)
+	logTestClose(t, l)
+}
+
+// TestLogFrameKeepsNothing has a frame without a record's batches, and without the memory of compressing them, behind each.
+func TestLogFrameKeepsNothing(t *testing.T) {
+	f, packers := new(logFrame), &sync.Pool{New: func() any { return new(logPacker) }}
+	for _, size := range []int{logPackLeast, logKeepBuffer + 1} {
+		if err := f.encode([]logPart{{number: 1, repr: make([]byte, size)}}, packers); err != nil {
+			t.Fatal(err)
+		}
+		if f.reset(packers); f.packer != nil || len(f.batches) > 0 || f.batches[:1][0] != nil {
 			t.Errorf("after a batch of %d bytes the frame has %d batches and %v", size, len(f.batches), f.packer)
 		}
 	}
-	if p := logPackers.Get().(*logPacker); len(p.packed) > 0 || cap(p.packed) > logKeepBuffer {
+	if p := packers.Get().(*logPacker); len(p.packed) > 0 || cap(p.packed) > logKeepBuffer {
 		t.Errorf("%d bytes are kept, and memory for %d", len(p.packed), cap(p.packed))
 	}
 }
@@ -601,7 +657,7 @@ func TestLogAppendGrowsOnce(t *testing.T) {
 		parts = append(parts, logPart{shard: n, number: 1, repr: noise})
 	}
 	f := new(logFrame)
-	if err := f.encode(parts); err != nil {
+	if err := f.encode(parts, new(sync.Pool)); err != nil {
 		t.Fatal(err)
 	}
 	// The race detector's slices.Grow allocates twice; growing with each part takes as many times as there are parts.

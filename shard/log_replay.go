@@ -30,14 +30,15 @@ import (
 //
 // Every step can be cut short by a crash and done again.
 
-// logReadBuffer is the size of the read buffer during replay. Apart from it, memory is bounded by the longest record.
+// logReadBuffer is the size of the read buffer during replay. Apart from it, memory is bounded by the longest record, and by the
+// longest batch that is decompressed.
 const logReadBuffer = 256 << 10
 
 // logRecovery says what opening a log found.
 type logRecovery struct {
 	Segments int   // replayed
 	Records  int   // replayed
-	Bytes    int64 // of the segments replayed
+	Bytes    int64 // of the segments replayed, before compression
 	Dropped  int64 // bytes behind the last whole record that were cut
 }
 
@@ -50,7 +51,7 @@ type logDefect struct {
 func (d *logDefect) Error() string { return fmt.Sprintf("offset %d: %s", d.offset, d.reason) }
 
 // openLog opens or creates the log in opts.Dir and gives every record to apply, in the order of appending. The parts are
-// valid until apply returns. Apply skips the parts that the shard already has, and checks that the others are contiguous.
+// valid until apply returns, and as they were stored: it decompresses those that it needs. Apply skips the parts that the shard already has, and checks that the others are contiguous.
 func openLog(opts logOptions, apply func(parts []logPart) error) (*commitLog, error) {
 	l := newCommitLog(opts)
 	fs := l.opts.FS
@@ -314,7 +315,7 @@ func (l *commitLog) replaySegment(number uint64, apply func(parts []logPart) err
 	if err != nil {
 		return logDamaged(err)
 	}
-	s := &logSegment{number: number, path: l.segmentPath(number), first: r.sequence, size: r.size}
+	s := &logSegment{number: number, path: l.segmentPath(number), first: r.sequence}
 	if len(l.segments) > 0 && s.first != l.sequence {
 		return logDamaged(fmt.Errorf("the segment before ends with record %d of the log, this one begins with %d",
 			l.sequence-1, s.first))
@@ -335,6 +336,7 @@ func (l *commitLog) replaySegment(number uint64, apply func(parts []logPart) err
 		}
 		s.records++
 	}
+	s.size = r.size + r.saved
 	l.sequence = s.first + s.records
 	l.segments = append(l.segments, s)
 	l.bytes.Add(s.size)
@@ -363,7 +365,7 @@ type logReader struct {
 	flags    uint16     // of the header
 	record   []byte     // the last record with its framing, valid until next
 	parts    []logPart  // the same, decoded
-	unpacked []byte     // the batches of parts that were compressed
+	saved    int64      // bytes by which compression has made the records so far shorter
 	defect   *logDefect // what stopped next, if it is neither the end nor a read error
 }
 
@@ -436,9 +438,6 @@ func (r *logReader) next() error {
 	content := body[:len(body)-logSequenceSize]
 	if sequence := binary.LittleEndian.Uint64(body[len(content):]); sequence != r.sequence {
 		return r.stop("the record should be %d of the log, but is %d", r.sequence, sequence)
-	}
-	if cap(r.unpacked) > logKeepBuffer {
-		r.unpacked = nil
 	}
 	if err := r.decodeParts(content); err != nil {
 		return fmt.Errorf("offset %d: %w", r.offset, err)

@@ -87,7 +87,10 @@ func logTestRecordEnds(segment []byte) []int {
 func logTestRefused(t *testing.T, fs vfs.FS, texts ...string) {
 	t.Helper()
 	for range 2 {
-		_, err := openLog(logTestOptions(fs, fsyncAlways, nil), func([]logPart) error { return nil })
+		_, err := openLog(logTestOptions(fs, fsyncAlways, nil), func(parts []logPart) error {
+			_, err := parts[0].batch(new([]byte))
+			return err
+		})
 		for _, text := range texts {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Fatalf("opened with error %v, want one that says %q", err, text)
@@ -230,22 +233,38 @@ func TestLogRefusesWrongDirectory(t *testing.T) {
 // TestLogSenselessRecord has a record with the right checksum and wrong contents, which is never taken for a torn one.
 func TestLogSenselessRecord(t *testing.T) {
 	for _, body := range [][]byte{
-		append([]byte{0, 0}, make([]byte, 14)...),                                  // no parts
-		append([]byte{2, 0}, make([]byte, 14)...),                                  // two parts in the space of one
-		append(append([]byte{1, 0}, make([]byte, 10)...), 9, 0, 0, 0),              // a batch longer than the record
-		append([]byte{1, 0}, make([]byte, 20)...),                                  // bytes behind the parts
-		append(append([]byte{1, 0}, make([]byte, 10)...), 0, 0, 0, 128),            // no compressed batch
-		append(append([]byte{1, 0}, make([]byte, 10)...), 3, 0, 0, 128, 0, 99, 99), // one that can't be decompressed
+		append([]byte{0, 0}, make([]byte, 14)...),                       // no parts
+		append([]byte{2, 0}, make([]byte, 14)...),                       // two parts in the space of one
+		append(append([]byte{1, 0}, make([]byte, 10)...), 9, 0, 0, 0),   // a batch longer than the record
+		append([]byte{1, 0}, make([]byte, 20)...),                       // bytes behind the parts
+		append(append([]byte{1, 0}, make([]byte, 10)...), 0, 0, 0, 128), // no compressed batch
 	} {
-		record := binary.LittleEndian.AppendUint32(nil, uint32(len(body)+logSequenceSize))
-		record = append(record, 0, 0, 0, 0)
-		record = append(record, body...)
-		record = binary.LittleEndian.AppendUint64(record, 1)
-		sum := crc32.Update(crc32.Checksum(record[:4], logCRC), logCRC, record[8:])
-		binary.LittleEndian.PutUint32(record[4:], sum)
-		fs := logTestPlant(t, [][]byte{append(logEncodeHeader(1, 1, 0), record...)})
-		logTestRefused(t, fs, "offset 32", "part")
+		logTestRefused(t, logTestPlant(t, [][]byte{logTestSegmentOf(body)}), "offset 32", "part", "damaged")
 	}
+}
+
+// TestLogUnpacksWhatIsRead has a batch that can't be decompressed: only reading it fails, as a log is opened without decompressing what
+// the shards have already.
+func TestLogUnpacksWhatIsRead(t *testing.T) {
+	body := append(append([]byte{1, 0}, make([]byte, 10)...), 3, 0, 0, 128, 0, 99, 99)
+	fs := logTestPlant(t, [][]byte{logTestSegmentOf(body)})
+	logTestRefused(t, fs, "record that ends at offset", "decompressed", "damaged")
+	l, err := openLog(logTestOptions(fs, fsyncAlways, nil), func([]logPart) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	logTestClose(t, l)
+}
+
+// logTestSegmentOf makes a segment of one record with the given contents.
+func logTestSegmentOf(body []byte) []byte {
+	record := binary.LittleEndian.AppendUint32(nil, uint32(len(body)+logSequenceSize))
+	record = append(record, 0, 0, 0, 0)
+	record = append(record, body...)
+	record = binary.LittleEndian.AppendUint64(record, 1)
+	sum := crc32.Update(crc32.Checksum(record[:4], logCRC), logCRC, record[8:])
+	binary.LittleEndian.PutUint32(record[4:], sum)
+	return append(logEncodeHeader(1, 1, 0), record...)
 }
 
 // TestLogVersions has segments of an older version, which are read, and of a newer one, which are refused.

@@ -77,7 +77,7 @@ type logSegment struct {
 	first    uint64   // sequence of the first record
 	flags    uint16   // of the header
 	records  uint64   // written to it
-	size     int64    // bytes; 0 as long as it has no header
+	size     int64    // bytes before compression; 0 as long as it has no header
 	greatest []uint64 // by shard: the greatest commit number in the segment, 0 if there is none
 
 	file vfs.File // for writing; nil when closed
@@ -316,9 +316,9 @@ func logDecodeHeader(b []byte, number uint64) (first uint64, flags uint16, err e
 	return binary.LittleEndian.Uint64(b[20:]), binary.LittleEndian.Uint16(b[10:]), nil
 }
 
-// decodeParts cuts a record's body into r.parts, which alias it or r.unpacked. The body's checksum was right.
+// decodeParts cuts a record's body, whose checksum was right, into r.parts, which alias it.
 func (r *logReader) decodeParts(body []byte) error {
-	r.parts, r.unpacked = r.parts[:0], r.unpacked[:0]
+	r.parts = r.parts[:0]
 	n := int(binary.LittleEndian.Uint16(body))
 	heads := body[logCountSize:]
 	if n == 0 || len(heads) < n*logPartHeadSize {
@@ -332,14 +332,16 @@ func (r *logReader) decodeParts(body []byte) error {
 		if uint64(size) > uint64(len(batches)) {
 			return fmt.Errorf("part %d of a record is longer than the record", i)
 		}
-		batch := batches[:size:size]
-		if length&logPacked != 0 {
-			var err error
-			if batch, err = r.unpack(batch); err != nil {
-				return fmt.Errorf("part %d of a record can't be decompressed: %w", i, err)
-			}
+		p := logPart{
+			shard: binary.LittleEndian.Uint16(head), number: binary.LittleEndian.Uint64(head[2:]),
+			repr: batches[:size:size], packed: length&logPacked != 0,
 		}
-		r.parts = append(r.parts, logPart{shard: binary.LittleEndian.Uint16(head), number: binary.LittleEndian.Uint64(head[2:]), repr: batch})
+		full, err := p.full()
+		if err != nil {
+			return fmt.Errorf("part %d of a record: %w", i, err)
+		}
+		r.saved += int64(full) - int64(size)
+		r.parts = append(r.parts, p)
 		batches = batches[size:]
 	}
 	if len(batches) != 0 {
@@ -348,13 +350,29 @@ func (r *logReader) decodeParts(body []byte) error {
 	return nil
 }
 
-// unpack decompresses a batch behind those of the same record.
-func (r *logReader) unpack(packed []byte) (batch []byte, err error) {
-	start := len(r.unpacked)
-	if r.unpacked, err = minlz.AppendDecoded(r.unpacked, packed); err != nil {
-		return nil, err
+// full is the length of the batch before compression.
+func (p *logPart) full() (int, error) {
+	if !p.packed {
+		return len(p.repr), nil
 	}
-	return r.unpacked[start:len(r.unpacked):len(r.unpacked)], nil
+	full, err := minlz.DecodedLen(p.repr)
+	if err != nil {
+		return 0, fmt.Errorf("a batch can't be decompressed: %w", err)
+	}
+	return full, nil
+}
+
+// batch returns the batch itself: repr, or what that is decompressed to, in buf, which is made anew if it is too small.
+func (p *logPart) batch(buf *[]byte) ([]byte, error) {
+	if !p.packed {
+		return p.repr, nil
+	}
+	batch, err := minlz.AppendDecoded((*buf)[:0], p.repr)
+	if err != nil {
+		return nil, logDamaged(fmt.Errorf("a batch can't be decompressed: %w", err))
+	}
+	*buf = batch
+	return batch, nil
 }
 
 // logWrite writes all of b. A vfs.File may change b meanwhile.

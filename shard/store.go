@@ -392,6 +392,7 @@ func (st *Store) openLog(create bool) error {
 type replay struct {
 	store *Store
 	last  []uint64 // by shard, the last of its commits in the log; 0 for none
+	buf   []byte   // the last batch that was compressed
 }
 
 func (r *replay) apply(parts []logPart) error {
@@ -410,7 +411,11 @@ func (r *replay) apply(parts []logPart) error {
 				s.name, s.state.number, p.number)
 		}
 		s.compactions.begin() // many flushes wait for them
-		if err := s.replay(p.repr); err != nil {
+		batch, err := p.batch(&r.buf)
+		if err == nil {
+			err = s.replay(batch)
+		}
+		if err != nil {
 			return fmt.Errorf("shard %s: replay commit %d: %w", s.name, p.number, err)
 		}
 		s.state.number = p.number
