@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 // becoming durable in their order.
 func crashImages(fs *vfs.MemFS, do func(vfs.FS)) (images []*vfs.MemFS) {
 	var mu sync.Mutex
-	do(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	do(errorfs.Wrap(lockApartFS{fs, &mu}, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			mu.Lock()
 			defer mu.Unlock()
@@ -40,6 +41,19 @@ func crashImages(fs *vfs.MemFS, do func(vfs.FS)) (images []*vfs.MemFS) {
 		images = third
 	}
 	return images
+}
+
+// lockApartFS locks files while mu is held, and so no image is taken meanwhile: MemFS.Lock takes MemFS' own lock for reading twice, and
+// waits for ever if CrashClone asks for it in between.
+type lockApartFS struct {
+	vfs.FS
+	mu *sync.Mutex
+}
+
+func (fs lockApartFS) Lock(name string) (io.Closer, error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return fs.FS.Lock(name)
 }
 
 // TestCreationIsCrashSafe crashes a server at every step of its first start, and of a start that adds a shard: the next start
