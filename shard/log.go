@@ -61,10 +61,10 @@ import (
 const (
 	logMaxRecord          = 1 << 30   // bytes of one record on disk, with its framing
 	logMaxParts           = 1<<16 - 1 // shards that one record can touch
-	logMaxPending         = 64 << 20  // bytes appended but not handed to a write: more makes append wait
+	logMaxPending         = 64 << 20  // bytes, before compression, appended but not handed to a write: more makes append wait
 	logKeepBuffer         = 4 << 20   // a buffer that grew beyond this is given back after use
 	logPackLeast          = 2 << 10   // bytes of a batch that is compressed
-	logDefaultSegmentSize = 64 << 20  // bytes after which the next segment starts
+	logDefaultSegmentSize = 64 << 20  // bytes, before compression, after which the next segment starts
 	logSyncInterval       = time.Second
 )
 
@@ -157,8 +157,8 @@ type commitLog struct {
 	tickerDone chan struct{} // closed when the ticker has ended
 }
 
-// logBatch is a run of records that share one write. commitLog.mu guards it until it is in flight; then buf and
-// greatest belong to the leader.
+// logBatch is a run of records that share one write. commitLog.mu guards it until it is in flight; then what it says of its
+// records belongs to the leader.
 type logBatch struct {
 	buf      []byte
 	end      uint64        // position after the last record
@@ -188,7 +188,7 @@ func (l *commitLog) append(parts []logPart, f *logFrame) (pos uint64, err error)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.pending.buf) >= logMaxPending && l.failed() == nil {
+	for l.pending.full >= logMaxPending && l.failed() == nil {
 		end := l.pending.end
 		l.mu.Unlock()
 		_ = l.flushTo(end) // A failure sticks and is reported below.
@@ -491,7 +491,7 @@ func (f *logFrame) pack(batch []byte, packers *sync.Pool) (stored []byte, form u
 	p := f.packer
 	// Batches before this one stay where they are. Growing would copy them, and keep the old array besides the new one.
 	if room := minlz.MaxEncodedLen(len(batch)); room > cap(p.packed)-len(p.packed) {
-		p.packed = make([]byte, 0, max(2*room, min(2*cap(p.packed), logKeepBuffer)))
+		p.packed = make([]byte, 0, max(room, min(2*max(room, cap(p.packed)), logKeepBuffer)))
 	}
 	packed := minlz.TryEncode(p.packed[len(p.packed):], batch, minlz.LevelFastest)
 	if packed == nil { // it would be no smaller

@@ -455,13 +455,22 @@ func TestLogPolicyChange(t *testing.T) {
 	logTestClose(t, l)
 }
 
-// TestLogPendingIsBounded holds the writes: an append beyond the limit waits until there is room.
+// TestLogPendingIsBounded holds the writes: an append beyond the limit waits until there is room, also if it is compressed to next to nothing.
 func TestLogPendingIsBounded(t *testing.T) {
+	huge := []logPart{{number: 1, repr: make([]byte, logMaxPending)}}
+	logTestPendingIsBounded(t, huge)
+	huge = nil
+	for shard := range uint16(logMaxPending / minlz.MaxBlockSize) {
+		huge = append(huge, logPart{shard: shard, number: 1, repr: make([]byte, minlz.MaxBlockSize)})
+	}
+	logTestPendingIsBounded(t, huge)
+}
+
+func logTestPendingIsBounded(t *testing.T, huge []logPart) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newLogGate("write")
 		l, _ := logTestOpen(t, logTestOptions(logHookFS{vfs.NewMem(), gate.hook}, fsyncNo, nil))
 		gate.on.Store(true)
-		huge := []logPart{{number: 1, repr: make([]byte, logMaxPending)}}
 		var group sync.WaitGroup
 		appended := new(atomic.Int64)
 		for range 3 {

@@ -69,8 +69,8 @@ type Options struct {
 	CacheBytes     int   // object cache, over all shards
 	BlockCache     int64 // Pebble's block cache, over all shards; memtables come on top
 	MemtableBytes  int   // of one shard
-	LogSegment     int64 // bytes after which the log begins a new file
-	LogMax         int64 // bytes of log after which shards are flushed so that it can be cut
+	LogSegment     int64 // bytes, before compression, after which the log begins a new file
+	LogMax         int64 // bytes of log, before compression, after which shards are flushed so that it can be cut
 	ExpireInterval int64 // ms between two rounds of the active expiry of a shard
 	// Random is the source of the random members of sets and keys. Nil: seeded by the runtime.
 	Random rand.Source
