@@ -98,7 +98,7 @@ func (w *Writer) Int(n int64) { w.buf = redcon.AppendInt(w.buf, n) }
 // Bulk writes a string of bytes. A nil slice is the empty string, not null.
 func (w *Writer) Bulk(b []byte) {
 	if w.fits(len(b)) {
-		w.buf = redcon.AppendBulk(w.buf, b)
+		w.buf = appendBulk(w.buf, b)
 	}
 }
 
@@ -119,8 +119,25 @@ func (w *Writer) BulkRoom(n int) []byte {
 // BulkString is Bulk for a string.
 func (w *Writer) BulkString(s string) {
 	if w.fits(len(s)) {
-		w.buf = redcon.AppendBulkString(w.buf, s)
+		w.buf = appendBulk(w.buf, s)
 	}
+}
+
+func appendBulk[T []byte | string](buf []byte, b T) []byte {
+	buf = append(appendLength(buf, '$', len(b)), b...)
+	return append(buf, '\r', '\n')
+}
+
+// appendLength appends what a string or an aggregate begins with. Most lengths have one or two digits, and replies many of them.
+func appendLength(buf []byte, kind byte, n int) []byte {
+	switch {
+	case n < 10:
+		return append(buf, kind, '0'+byte(n), '\r', '\n')
+	case n < 100:
+		return append(buf, kind, '0'+byte(n/10), '0'+byte(n%10), '\r', '\n')
+	}
+	buf = strconv.AppendInt(append(buf, kind), int64(n), 10)
+	return append(buf, '\r', '\n')
 }
 
 // Null writes the absence of a value: a null bulk string in RESP2.
@@ -142,7 +159,7 @@ func (w *Writer) NullArray() {
 }
 
 // Array begins an array of n elements, which follow.
-func (w *Writer) Array(n int) { w.buf = redcon.AppendArray(w.buf, n) }
+func (w *Writer) Array(n int) { w.aggregate('*', n) }
 
 // Map begins a map; the keys and values follow in turn. In RESP2 it is an array of both.
 func (w *Writer) Map(pairs int) {
@@ -166,18 +183,14 @@ func (w *Writer) arrayLike(kind byte, n int) {
 	w.aggregate(kind, n)
 }
 
-func (w *Writer) aggregate(kind byte, n int) {
-	w.buf = append(w.buf, kind)
-	w.buf = strconv.AppendInt(w.buf, int64(n), 10)
-	w.buf = append(w.buf, "\r\n"...)
-}
+func (w *Writer) aggregate(kind byte, n int) { w.buf = appendLength(w.buf, kind, n) }
 
 // Double writes a floating-point number, a bulk string in RESP2.
 func (w *Writer) Double(f float64) {
 	var digits [32]byte
 	text := AppendDouble(digits[:0], f)
 	if !w.resp3 {
-		w.buf = redcon.AppendBulk(w.buf, text)
+		w.buf = appendBulk(w.buf, text)
 		return
 	}
 	w.buf = append(w.buf, ',')

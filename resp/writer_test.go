@@ -8,6 +8,22 @@ import (
 	"testing"
 )
 
+// TestWriterLengths writes strings of lengths of one to four digits.
+func TestWriterLengths(t *testing.T) {
+	for _, n := range []int{0, 9, 10, 99, 100, 1000} {
+		text := strings.Repeat("x", n)
+		want := fmt.Sprintf("$%d\r\n%s\r\n*%d\r\n", n, text, n)
+		var ofBytes, ofString Writer
+		ofBytes.Bulk([]byte(text))
+		ofBytes.Array(n)
+		ofString.BulkString(text)
+		ofString.Array(n)
+		if string(ofBytes.Bytes()) != want || string(ofString.Bytes()) != want {
+			t.Errorf("length %d: %q and %q, want %q", n, ofBytes.Bytes(), ofString.Bytes(), want)
+		}
+	}
+}
+
 func TestWriter(t *testing.T) {
 	for _, c := range []struct {
 		name  string
