@@ -51,7 +51,8 @@ type logDefect struct {
 func (d *logDefect) Error() string { return fmt.Sprintf("offset %d: %s", d.offset, d.reason) }
 
 // openLog opens or creates the log in opts.Dir and gives every record to apply, in the order of appending. The parts are
-// valid until apply returns, and as they were stored: it decompresses those that it needs. Apply skips the parts that the shard already has, and checks that the others are contiguous.
+// valid until apply returns. Apply skips the parts that the shard already has, checks that the others are contiguous, and has them
+// decompressed (logPart.batch).
 func openLog(opts logOptions, apply func(parts []logPart) error) (*commitLog, error) {
 	l := newCommitLog(opts)
 	fs := l.opts.FS
