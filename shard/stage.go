@@ -56,6 +56,8 @@ type stage struct {
 	urgent chan urgentGroup
 	// done is closed when the rows are in Pebble, or can't get there.
 	done chan struct{}
+
+	looked uint32 // of no use but that putAll has to look
 }
 
 // urgentGroup is a chain of rows that is to be applied before others. applied is closed then.
@@ -103,23 +105,41 @@ func groupOf(key []byte) []byte {
 	return key[:min(n, len(key))]
 }
 
+// putAll stages rows. Where each of them belongs is hardly ever in a cache of the processor, and to wait for one after the other would take
+// most of the time: so all of these places are looked at first, in loops so short that the processor waits for many at once.
+func (g *stage) putAll(rows []arriving) {
+	mask := uint32(len(g.slots) - 1)
+	var looked uint32
+	for i := range rows {
+		looked += g.slots[rows[i].hash&mask].row
+	}
+	for i := range rows {
+		if slot := g.slots[rows[i].hash&mask]; slot.row != 0 {
+			looked += uint32(g.data[g.rows[slot.row-1].key])
+		}
+	}
+	g.looked = looked
+	for i := range rows {
+		g.put(&rows[i])
+	}
+}
+
 // put stages a row in the place of an older one of the same key; for marked see Shard.marked.
-func (g *stage) put(key, val []byte, deleted, marked bool) {
-	hash := rowHash(key)
-	slot := g.find(hash, key)
+func (g *stage) put(r *arriving) {
+	slot := g.find(r.hash, r.key)
 	if slot.row == 0 {
-		slot.hash, slot.row = hash, g.add(key, marked && !deleted)
+		slot.hash, slot.row = r.hash, g.add(r.key, r.marked && !r.deleted)
 	}
 	row := &g.rows[slot.row-1]
 	if !row.chained { // its chain was applied
 		g.chain(slot.row)
 	}
-	row.deleted, row.indexed, row.applied = deleted, marked && deleted, false
-	if uint32(len(val)) > row.valRoom {
-		row.val, row.valRoom = uint32(len(g.data)), uint32(len(val))
-		g.data = append(g.data, val...)
+	row.deleted, row.indexed, row.applied = r.deleted, r.marked && r.deleted, false
+	if uint32(len(r.val)) > row.valRoom {
+		row.val, row.valRoom = uint32(len(g.data)), uint32(len(r.val))
+		g.data = append(g.data, r.val...)
 	}
-	row.valLen = uint32(copy(g.data[row.val:], val))
+	row.valLen = uint32(copy(g.data[row.val:], r.val))
 }
 
 // add makes a row without a value and returns its index + 1.
@@ -288,8 +308,13 @@ func (g *stage) sort(rows []sortedRow) {
 
 // fill puts the first rows that are still to be applied into a batch, about so many bytes of them, marks them and returns the rest.
 func (g *stage) fill(b *pebble.Batch, rows []sortedRow, limit int) (rest []sortedRow) {
-	for b.Len() < limit && len(rows) > 0 {
+	for seen := 0; b.Len() < limit && len(rows) > 0; {
+		if seen <= 0 {
+			seen = min(len(rows), togetherRows)
+			g.look(rows[:seen])
+		}
 		n := g.run(rows)
+		seen -= n
 		if n >= rangeRows {
 			must(b.DeleteRange(g.keyOf(rows[0].row), upperBound(g.keyOf(rows[n-1].row)), nil))
 		}
@@ -306,6 +331,20 @@ func (g *stage) fill(b *pebble.Batch, rows []sortedRow, limit int) (rest []sorte
 		rows = rows[n:]
 	}
 	return rows
+}
+
+// look has the processor fetch what rows consist of, as putAll does. In their order they stand all over the stage's memory.
+func (g *stage) look(rows []sortedRow) {
+	const line = 64 // bytes of memory that are fetched at a time
+	var looked uint32
+	for i := range rows {
+		row := rows[i].row
+		looked += uint32(g.data[row.key])
+		for at := row.val; at < row.val+row.valLen; at += line {
+			looked += uint32(g.data[at])
+		}
+	}
+	g.looked = looked
 }
 
 // run is how many of the first rows are deleted elements of a list that stand side by side, at least 1.
@@ -355,21 +394,40 @@ func (s *Shard) passStages(b *pebble.Batch) error {
 	return s.applyBatch(b)
 }
 
+// arriving is a row that is about to be staged.
+type arriving struct {
+	key, val        []byte
+	hash            uint32
+	deleted, marked bool
+}
+
+// togetherRows is how many rows the processor is to fetch at a time.
+const togetherRows = 64
+
 // stageRows stages the rows of a batch of count rows, those that are marked as Shard.marked says.
 func (s *Shard) stageRows(r batchrepr.Reader, count int, marked []uint32) error {
 	g := s.staged
 	g.makeRoom(count)
-	for n := uint32(0); ; n++ {
-		kind, key, val, ok, err := r.Next()
-		must(err) // the batch is our own
-		if !ok {
+	var rows [togetherRows]arriving
+	for at := uint32(0); ; {
+		n := 0
+		for ; n < togetherRows; n++ {
+			kind, key, val, ok, err := r.Next()
+			must(err) // the batch is our own
+			if !ok {
+				break
+			}
+			mark := len(marked) > 0 && marked[0] == at
+			if mark {
+				marked = marked[1:]
+			}
+			rows[n] = arriving{key, val, rowHash(key), kind == pebble.InternalKeyKindDelete, mark}
+			at++
+		}
+		g.putAll(rows[:n])
+		if n < togetherRows {
 			break
 		}
-		mark := len(marked) > 0 && marked[0] == n
-		if mark {
-			marked = marked[1:]
-		}
-		g.put(key, val, kind == pebble.InternalKeyKindDelete, mark)
 	}
 	if len(g.data) < s.store.opts.stageBytes {
 		return nil

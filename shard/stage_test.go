@@ -17,6 +17,15 @@ import (
 	"codeq/internal/clock"
 )
 
+func arrivingRow(key, val string, deleted, marked bool) arriving {
+	return arriving{[]byte(key), []byte(val), rowHash([]byte(key)), deleted, marked}
+}
+
+func putRow(g *stage, key, val string, deleted, marked bool) {
+	g.makeRoom(1)
+	g.putAll([]arriving{arrivingRow(key, val, deleted, marked)})
+}
+
 // TestStageModel compares a stage with a map: rows that are put, put again with shorter and longer values, and deleted.
 func TestStageModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -25,18 +34,25 @@ func TestStageModel(t *testing.T) {
 		g.reset()
 		model := map[string]string{}
 		const deleted = "\xff"
+		var rows []arriving
 		for range 20_000 {
 			key := fmt.Sprintf("e%08d%d", rng.IntN(3), rng.IntN(12_000)) // more than the first slots take
 			val := string(bytes.Repeat([]byte{'v'}, rng.IntN(40)))
-			g.makeRoom(1)
 			if rng.IntN(4) == 0 {
-				g.put([]byte(key), nil, true, false)
+				rows = append(rows, arrivingRow(key, "", true, false))
 				model[key] = deleted
 			} else {
-				g.put([]byte(key), []byte(val), false, model[key] == "")
+				rows = append(rows, arrivingRow(key, val, false, model[key] == ""))
 				model[key] = val
 			}
+			if rng.IntN(8) == 0 {
+				g.makeRoom(len(rows))
+				g.putAll(rows)
+				rows = rows[:0]
+			}
 		}
+		g.makeRoom(len(rows))
+		g.putAll(rows)
 		for key, want := range model {
 			val, gone, ok := g.get([]byte(key))
 			if !ok || gone != (want == deleted) || !gone && string(val) != want {
@@ -54,8 +70,8 @@ func TestStageNewRows(t *testing.T) {
 	st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
 	defer closeTest(t, st)
 	g := newStage()
-	put := func(key string, isNew bool) { g.put([]byte(key), []byte("v"), false, isNew) }
-	del := func(key string) { g.put([]byte(key), nil, true, false) }
+	put := func(key string, isNew bool) { putRow(g, key, "v", false, isNew) }
+	del := func(key string) { putRow(g, key, "", true, false) }
 	put("gone", true)
 	del("gone")
 	put("old", false)
@@ -98,11 +114,10 @@ func filled(t *testing.T, st *Store, g *stage) (rows string) {
 func TestStageRanges(t *testing.T) {
 	st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
 	defer closeTest(t, st)
-	row := func(id uint64, index int64) []byte { return appendIndexKey(nil, id, index) }
+	row := func(id uint64, index int64) string { return string(appendIndexKey(nil, id, index)) }
 	del := func(g *stage, id uint64, from, to int64, marked bool) {
 		for index := from; index < to; index++ {
-			g.makeRoom(1)
-			g.put(row(id, index), nil, true, marked)
+			putRow(g, row(id, index), "", true, marked)
 		}
 	}
 	one := func(n int64) (rows string) {
@@ -124,7 +139,7 @@ func TestStageRanges(t *testing.T) {
 		"not of a list":  {func(g *stage) { del(g, 7, 0, rangeRows, false) }, one(rangeRows)},
 		"two lists":      {func(g *stage) { del(g, 7, 0, 100, true); del(g, 8, 100, 200, true) }, span(7, 0, 100) + span(8, 100, 200)},
 		"a hole":         {func(g *stage) { del(g, 7, 0, 100, true); del(g, 7, 101, 200, true) }, span(7, 0, 100) + span(7, 101, 200)},
-		"one comes back": {func(g *stage) { del(g, 7, 0, 200, true); g.put(row(7, 100), nil, false, true) }, span(7, 0, 100) + "SET " + string(row(7, 100)) + ";" + span(7, 101, 200)},
+		"one comes back": {func(g *stage) { del(g, 7, 0, 200, true); putRow(g, row(7, 100), "", false, true) }, span(7, 0, 100) + "SET " + row(7, 100) + ";" + span(7, 101, 200)},
 	} {
 		g := newStage()
 		if c.stage(g); filled(t, st, g) != c.want {
@@ -150,8 +165,7 @@ func TestStageSorts(t *testing.T) {
 	}
 	g := newStage()
 	for key := range keys {
-		g.makeRoom(1)
-		g.put([]byte(key), nil, false, true)
+		putRow(g, key, "", false, true)
 	}
 	var got []string
 	for _, r := range g.all() {
@@ -189,7 +203,7 @@ func TestStageGroups(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, row := range [][]byte{field, key} {
-				s.staged.put(row, []byte("v"), false, true)
+				putRow(s.staged, string(row), "v", false, true)
 			}
 			release := func() {}
 			if behind {
@@ -245,19 +259,17 @@ func TestStageAhead(t *testing.T) {
 	for i := range 30_000 {
 		id, index := rng.IntN(len(model)), int64(rng.IntN(300))
 		key := string(appendIndexKey(nil, uint64(1000+id), index))
-		s.staged.makeRoom(1)
 		if rng.IntN(100) == 0 {
 			for end := index + 150; index < end; index++ {
-				s.staged.makeRoom(1)
-				s.staged.put(appendIndexKey(nil, uint64(1000+id), index), nil, true, true)
+				putRow(s.staged, string(appendIndexKey(nil, uint64(1000+id), index)), "", true, true)
 				delete(model[id], string(appendIndexKey(nil, uint64(1000+id), index)))
 			}
 		} else if old, there := model[id][key]; there && rng.IntN(2) == 0 {
-			s.staged.put([]byte(key), nil, true, true)
+			putRow(s.staged, key, "", true, true)
 			delete(model[id], key)
 		} else {
 			val := old + fmt.Sprint(i%7)
-			s.staged.put([]byte(key), []byte(val), false, !there)
+			putRow(s.staged, key, val, false, !there)
 			model[id][key] = val
 		}
 		if len(s.staged.data) > opts.stageBytes {
