@@ -110,27 +110,24 @@ func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int,
 	if waiting, err := pending.Len(); waiting == 0 || err != nil {
 		return 0, err
 	}
-	policy := t.policy()
-	if paused, err := t.paused(policy); paused || err != nil {
+	from := claiming{policy: t.policy(), pending: pending}
+	if paused, err := t.paused(from.policy); paused || err != nil {
 		return 0, err
 	}
-	inProgress, err := t.db.SetOf(t.place(supplier.InProgress))
-	if err != nil {
+	if from.inProgress, err = t.db.SetOf(t.place(supplier.InProgress)); err != nil {
 		return 0, err
 	}
-	ahead, err := pending.Ahead()
-	if err != nil {
-		return 0, err
+	if c.Slots.IsAll() {
+		if from.ahead, err = pending.Ahead(); err != nil {
+			return 0, err
+		}
 	}
 	for n < count {
 		id, ok, err := t.take(c, i, pending)
-		if err == nil && ok && ahead != nil && c.Slots.IsAll() {
-			err = t.readAhead(id, pending, ahead)
-		}
 		if err != nil || !ok {
 			return n, err
 		}
-		took, err := t.claimTask(c, id, policy, inProgress, fn)
+		took, err := t.claimTask(c, id, &from, fn)
 		if err != nil {
 			return n, err
 		}
@@ -141,23 +138,42 @@ func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int,
 	return n, nil
 }
 
-// readAhead has the rows of a task that was taken from its pending list, unless they are at hand, read together with those of the tasks
-// that are next there.
-func (t *Tx) readAhead(id []byte, pending shard.List, ahead *shard.Ahead) error {
-	known, err := t.tasks.Knows(id)
+// claiming is a list that tasks are claimed from.
+type claiming struct {
+	policy     *Policy
+	pending    shard.List
+	inProgress shard.Set
+	ahead      *shard.Ahead // nil if nothing is read ahead
+}
+
+// loadNext loads a task that was taken from its pending list. If the cache does not have it, it is read together with those that are
+// next there.
+func (t *Tx) loadNext(id []byte, from *claiming) (found bool, err error) {
+	if from.ahead == nil {
+		return t.load(id)
+	}
+	text, memo, found, known, err := t.tasks.Cached(id)
+	switch {
+	case err != nil:
+		return false, err
+	case known:
+		from.ahead.Use()
+		return found, t.parse(id, text, memo, found)
+	}
+	if err := t.readAhead(id, from); err != nil {
+		return false, err
+	}
+	return t.load(id)
+}
+
+// readAhead has the rows of a task that was taken from its pending list read together with those of the tasks that are next there.
+func (t *Tx) readAhead(id []byte, from *claiming) error {
+	n := from.ahead.Next()
+	next, err := from.pending.Next(shard.Tail, n-1)
 	if err != nil {
 		return err
 	}
-	if known {
-		ahead.Use()
-		return nil
-	}
-	n := ahead.Next()
-	next, err := pending.Next(shard.Tail, n-1)
-	if err != nil {
-		return err
-	}
-	ahead.Read(len(next))
+	from.ahead.Read(len(next))
 	ids := append(append(make([][]byte, 0, n), id), next...)
 	if err := t.tasks.Fetch(ids); err != nil {
 		return err
@@ -169,15 +185,15 @@ func (t *Tx) readAhead(id []byte, pending shard.List, ahead *shard.Ahead) error 
 }
 
 // claimTask gives the worker the task that was taken from its pending list, unless the entry there was stale.
-func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set, fn func(*View)) (took bool, err error) {
-	found, err := t.load(id)
+func (t *Tx) claimTask(c *Claim, id []byte, from *claiming, fn func(*View)) (took bool, err error) {
+	found, err := t.loadNext(id, from)
 	if isUnusable(err) {
 		return false, t.tolerate(t.bury(id))
 	}
 	if err != nil || !found {
 		return false, err
 	}
-	k := &t.task
+	k, policy := &t.task, from.policy
 	if k.ended() {
 		return false, nil
 	}
@@ -187,7 +203,7 @@ func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set
 			return false, err
 		}
 	}
-	if added, err := inProgress.Add(id); !added || err != nil {
+	if added, err := from.inProgress.Add(id); !added || err != nil {
 		return false, err
 	}
 	lease := c.LeaseMs
@@ -204,7 +220,7 @@ func (t *Tx) claimTask(c *Claim, id []byte, policy *Policy, inProgress shard.Set
 	}
 	err = t.save()
 	if err == nil && !kept {
-		err = t.keep(id, policy, false)
+		err = t.keep(id, policy)
 	}
 	if err == nil {
 		fn(&t.saved)

@@ -187,7 +187,8 @@ func (t *Tx) putNew(p *enqueuing, l *layout) error {
 		if _, err := t.tasks.SetMemo(t.id, t.author.text, memoOf(l)); err != nil {
 			return err
 		}
-		return t.keep(t.id, p.policy, true)
+		_, err := t.ttl.Set(t.id, t.retainedUntil(p.policy))
+		return err
 	}
 	if err := t.tasks.SetNew(t.id, t.author.text, memoOf(l)); err != nil {
 		return err

@@ -46,21 +46,19 @@ func (t *Tx) Heartbeat(worker, id []byte, leaseMs int64) (untilMs int64, err err
 	return untilMs, t.change(policy, false)
 }
 
-// change saves the task as it is patched, and keeps it for the retention of its queue; exactly for that if it has ended.
+// change saves the task as it is patched, and keeps it for the retention of its queue. If it has ended, that is exactly that long, and
+// the cache forgets it, since nobody is expected to ask for it soon.
 func (t *Tx) change(policy *Policy, ended bool) error {
 	if !ended {
 		if err := t.save(); err != nil {
 			return err
 		}
-		return t.keep(t.task.id, policy, false)
+		return t.keep(t.task.id, policy)
 	}
 	if _, err := t.tasks.SetIdle(t.task.id, t.patched()); err != nil {
 		return err
 	}
-	if err := t.keep(t.task.id, policy, true); err != nil {
-		return err
-	}
-	return t.uncache(t.task.id)
+	return t.ttl.SetIdle(t.task.id, t.retainedUntil(policy))
 }
 
 // uncache has the cache forget a task that nobody is expected to ask for soon, and its result. Whoever asks for it in a moment all
@@ -233,7 +231,9 @@ func (t *Tx) giveBack(delayMs int64, reason []byte) (fate Fate, err error) {
 	switch {
 	case fate.Dead:
 		k.become(statusFailed, atDLQ)
-		_, err = target.dlq.Add(k.id)
+		if _, err = target.dlq.Add(k.id); err == nil {
+			err = t.results.Uncache(k.id)
+		}
 	case delayMs == 0:
 		k.become(statusPending, atPending)
 		err = target.pending.Push(shard.Head, k.id)

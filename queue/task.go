@@ -50,15 +50,23 @@ type task struct {
 // load reads the task. It is an error that its JSON can't be used.
 func (t *Tx) load(id []byte) (found bool, err error) {
 	text, memo, found, err := t.tasks.GetMemo(id)
-	if err != nil || !found {
+	if err != nil {
 		return false, err
+	}
+	return found, t.parse(id, text, memo, found)
+}
+
+// parse makes t.task the task with the JSON and its memo, if there is one.
+func (t *Tx) parse(id, text []byte, memo any, found bool) error {
+	if !found {
+		return nil
 	}
 	l, _ := memo.(*layout)
 	if err := t.task.read(id, text, l); err != nil {
-		return true, &Error{Code: Invalid, unusable: true, text: fmt.Sprintf(
+		return &Error{Code: Invalid, unusable: true, text: fmt.Sprintf(
 			"the task %s can't be used, %v: repair its JSON in the hash %s, or remove it with HDEL", id, err, tasksKey)}
 	}
-	return true, nil
+	return nil
 }
 
 // mustLoad is load for a task that the client names.
@@ -228,16 +236,14 @@ func (t *Tx) patched() []byte {
 // every step of a task's life would cost more than the step.
 const retentionSlack = 60
 
-// keep sets the end of the retention of a task that has changed. Exactly, if it is new or has ended.
-func (t *Tx) keep(id []byte, policy *Policy, exactly bool) error {
+// keep sets the end of the retention of a task that has changed and not ended.
+func (t *Tx) keep(id []byte, policy *Policy) error {
 	until := t.retainedUntil(policy)
-	if !exactly {
-		old, ok, err := t.ttl.Score(id)
-		if err != nil || ok && old <= until && old >= until-retentionSlack {
-			return err
-		}
+	old, ok, err := t.ttl.Score(id)
+	if err != nil || ok && old <= until && old >= until-retentionSlack {
+		return err
 	}
-	_, err := t.ttl.Set(id, until)
+	_, err = t.ttl.Set(id, until)
 	return err
 }
 

@@ -27,6 +27,7 @@ type cachedDB struct {
 	root    object             // sentinel of the ring: root.next is the most recently used object
 	bytes   int
 	names   keyNames
+	common  string // see elements.textOf
 }
 
 func newCachedDB(n int) *cachedDB {
@@ -54,17 +55,29 @@ func (c *objectCache) get(db int, key []byte) *object {
 		}
 		*recent = o
 	}
-	c.refresh(o)
+	if c.use(o); o.used-o.moved > movedAfter {
+		o.moveFirst()
+	}
 	return o
 }
+
+// movedAfter is for how many uses of objects one stays where it is in the ring, though it was used: collections are used again and
+// again, and in which order they were among the last few says nothing. See oldest.
+const movedAfter = 64
 
 // refresh makes the object the most recently used one.
 func (c *objectCache) refresh(o *object) {
 	c.use(o)
+	o.moveFirst()
+}
+
+// moveFirst moves the object to where the most recently used one stands in the ring.
+func (o *object) moveFirst() {
 	if d := o.db; d.root.next != o {
 		o.unlink()
 		d.pushFront(o)
 	}
+	o.moved = o.used
 }
 
 func (c *objectCache) use(o *object) {
@@ -79,6 +92,7 @@ func (c *objectCache) add(o *object) {
 	}
 	c.use(o)
 	o.db.pushFront(o)
+	o.moved = o.used
 	c.charge(o)
 }
 
@@ -182,9 +196,12 @@ func (c *objectCache) release(o *object) {
 	c.drop(o)
 }
 
-// oldest is the least recently used object, nil if there is none.
+// oldest is the least recently used object, nil if there is none. Those that were used since they were moved are moved first.
 func (c *objectCache) oldest() (oldest *object) {
 	for _, d := range c.dbs {
+		for o := d.root.prev; o != &d.root && o.moved < o.used; o = d.root.prev {
+			o.moveFirst()
+		}
 		if o := d.root.prev; o != &d.root && (oldest == nil || o.used < oldest.used) {
 			oldest = o
 		}

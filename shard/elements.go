@@ -12,6 +12,7 @@ type elements[V any] struct {
 	dead   int           // entries that are dead
 	bytes  int           // estimate of the resident bytes, without names
 	names  names         // of all elements, cached or not
+	common *string       // see textOf; the database's, or nil
 }
 
 type element[V any] struct {
@@ -25,7 +26,9 @@ type element[V any] struct {
 // elementOverhead is what a cached element costs in memory, about, besides its name and value.
 const elementOverhead = 96
 
-func newElements[V any]() elements[V] { return elements[V]{rows: make(map[string]*element[V])} }
+func newElements[V any](common *string) elements[V] {
+	return elements[V]{rows: make(map[string]*element[V]), common: common}
+}
 
 func (e *elements[V]) footprint() int { return e.bytes + e.names.set.footprint() }
 
@@ -57,8 +60,30 @@ func (e *elements[V]) find(name []byte) *element[V] {
 	el := e.rows[string(name)]
 	if el != nil {
 		e.last = el
+		e.share(el.name)
 	}
 	return el
+}
+
+// maxCommon is the length of names that collections may share.
+const maxCommon = 64
+
+// textOf is the name as a string. A database's collections have one in common, that of the name which one of them met last: a
+// task's id goes into four of them one after the other, which so keep it once.
+func (e *elements[V]) textOf(name []byte) string {
+	if e.common != nil && *e.common == string(name) {
+		return *e.common
+	}
+	text := string(name)
+	e.share(text)
+	return text
+}
+
+// share makes the name the one that the database's collections have in common.
+func (e *elements[V]) share(name string) {
+	if e.common != nil && len(name) <= maxCommon {
+		*e.common = name
+	}
 }
 
 // enter makes an entry where there is none, and keeps its name.
@@ -98,7 +123,7 @@ func (e *elements[V]) put(name []byte, val V, size, oldSize int) *element[V] {
 	el := e.find(name)
 	switch {
 	case el == nil:
-		return e.putNew(string(name), val, size)
+		return e.putNew(e.textOf(name), val, size)
 	case el.dead:
 		el.dead = false
 		e.dead--
@@ -114,7 +139,7 @@ func (e *elements[V]) put(name []byte, val V, size, oldSize int) *element[V] {
 func (e *elements[V]) kill(s *Shard, o *object, name []byte, size int) {
 	el := e.find(name)
 	if el == nil {
-		el = e.enter(string(name))
+		el = e.enter(e.textOf(name))
 	} else {
 		e.bytes -= size
 		if el.dead {
@@ -191,7 +216,7 @@ func emptied[V any](entries []*element[V]) []*element[V] {
 // absent notes that there is no such element.
 func (e *elements[V]) absent(name []byte) {
 	if e.find(name) == nil {
-		e.enter(string(name)).dead = true
+		e.enter(e.textOf(name)).dead = true
 		e.dead++
 	}
 }

@@ -1,15 +1,37 @@
 package shard
 
 import (
+	"bytes"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
 
+// TestNamesInCommon: one name goes into several collections as one string, and a long one is kept by none of them longer than it has it.
+func TestNamesInCommon(t *testing.T) {
+	var common string
+	a, b := newElements[int](&common), newElements[string](&common)
+	one := a.put([]byte("one"), 1, 1, 0).name
+	a.put([]byte("two"), 2, 1, 0)
+	b.absent([]byte("two"))
+	if unsafe.StringData(a.rows["two"].name) != unsafe.StringData(b.rows["two"].name) {
+		t.Error("a name is kept twice")
+	}
+	a.find([]byte("one"))
+	if name := b.put([]byte("one"), "1", 1, 0).name; unsafe.StringData(name) != unsafe.StringData(one) {
+		t.Error("a name that was looked for is kept twice")
+	}
+	long := bytes.Repeat([]byte("x"), maxCommon+1)
+	if b.put(long, "", 0, 0); common != "one" || b.rows[string(long)] == nil {
+		t.Errorf("%d bytes are kept", len(common))
+	}
+}
+
 // TestElementsCount holds what elements count as they change against their rows.
 func TestElementsCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := newElements[int]()
+		e := newElements[int](nil)
 		size := func(val int) int { return val }
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"a", "bb", "ccc", "dddd"}).Draw(t, "name")

@@ -19,19 +19,11 @@ const (
 	fetchStride = 16
 )
 
-// Knows tells whether the cache answers for the field.
-func (h Hash) Knows(field []byte) (bool, error) { return h.knows(field) }
-
 // Fetch has the cache answer for the fields, those of them that are on the shard of the first, unless they are very large together.
 func (h Hash) Fetch(fields [][]byte) error { return h.fetch(fields) }
 
 // Fetch has the cache answer for the members, those of them that are on the shard of the first.
 func (z ZSet) Fetch(members [][]byte) error { return z.fetch(members) }
-
-func (h *handle) knows(element []byte) (bool, error) {
-	_, o, err := h.home(element)
-	return err == nil && o.knows(element), err
-}
 
 func (h *handle) fetch(elements [][]byte) error {
 	if len(elements) < fetchLeast {

@@ -12,6 +12,12 @@ import (
 	"codeq/internal/clock"
 )
 
+// knows tells whether the cache answers for the field.
+func knows(h Hash, field []byte) (known bool, err error) {
+	_, _, _, known, err = h.Cached(field)
+	return known, err
+}
+
 // onHashAndZSet opens a store of one shard, and calls fn with two collections and the shard in a transaction, which it commits.
 func onHashAndZSet(t *testing.T, st *Store, fn func(h Hash, z ZSet, s *Shard) error) {
 	t.Helper()
@@ -106,7 +112,7 @@ func testFetch(t *testing.T, n, from, to int, most int64) {
 		if read := s.stats.RowsRead - before; read > 0 {
 			t.Errorf("%d rows are read of what was fetched", read)
 		}
-		known, err := h.Knows(numbered(0))
+		known, err := knows(h, numbered(0))
 		if known {
 			t.Error("what was not fetched is known")
 		}
@@ -213,7 +219,7 @@ func TestFetchIsBounded(t *testing.T) {
 		}
 		known := 0
 		for _, element := range elements {
-			is, err := h.Knows(element)
+			is, err := knows(h, element)
 			if err != nil {
 				return err
 			}
@@ -265,6 +271,35 @@ func TestUncache(t *testing.T) {
 			t.Errorf("%d rows read again", read)
 		}
 		return nil
+	})
+}
+
+// TestSetScoreIdle: a score that is set so is at hand until the commit, and then not cached, be it another one than before or the same.
+func TestSetScoreIdle(t *testing.T) {
+	const n = 8
+	st := openFilled(t, n)
+	defer closeTest(t, st)
+	read := func(z ZSet, s *Shard, want float64, wantRead int64) {
+		before := s.stats.RowsRead
+		got, ok, err := z.Score(numbered(3))
+		if got != want || !ok || err != nil || s.stats.RowsRead-before != wantRead {
+			t.Errorf("got %v, %t, %v from %d rows, want %v from %d", got, ok, err, s.stats.RowsRead-before, want, wantRead)
+		}
+	}
+	onHashAndZSet(t, st, func(_ Hash, z ZSet, s *Shard) error {
+		err := z.SetIdle(numbered(3), 5)
+		read(z, s, 5, 0)
+		if err == nil {
+			err = z.SetIdle(numbered(3), 7)
+		}
+		read(z, s, 7, 0)
+		return err
+	})
+	onHashAndZSet(t, st, func(_ Hash, z ZSet, s *Shard) error {
+		read(z, s, 7, 1)
+		err := z.SetIdle(numbered(3), 7) // nothing to commit
+		read(z, s, 7, 1)
+		return err
 	})
 }
 
@@ -549,7 +584,7 @@ func TestFetchKeepsToShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, element := range elements {
-		known, err := h.Knows(element)
+		known, err := knows(h, element)
 		if err != nil || known != (tx.homeOf(element) == tx.homeOf(elements[0])) {
 			t.Errorf("%s is known: %v, %v", element, known, err)
 		}

@@ -23,7 +23,7 @@ type fieldValue struct {
 // memoBytes is what a memo may take in memory.
 const memoBytes = 64
 
-func newHashBody() *hashBody { return &hashBody{newElements[fieldValue]()} }
+func newHashBody(common *string) *hashBody { return &hashBody{newElements[fieldValue](common)} }
 
 // size is the value's resident size.
 func (v fieldValue) size() int {
@@ -85,6 +85,16 @@ func (h Hash) GetMemo(field []byte) (val []byte, memo any, ok bool, err error) {
 	}
 	v, ok, err := s.field(o, field)
 	return v.text, v.memo, ok, err
+}
+
+// Cached is GetMemo if the cache answers for the field, which known tells. Otherwise it looks no further.
+func (h Hash) Cached(field []byte) (val []byte, memo any, ok, known bool, err error) {
+	s, o, err := h.home(field)
+	if err != nil || !o.knows(field) {
+		return nil, nil, false, false, err
+	}
+	v, ok, err := s.field(o, field)
+	return v.text, v.memo, ok, true, err
 }
 
 // Set sets the field and tells whether it is new.

@@ -83,6 +83,7 @@ type object struct {
 
 	prev, next *object // the ring of its database, most recently used first
 	used       uint64  // when it was last used, see objectCache.uses
+	moved      uint64  // o.used, when the object was last moved to the front of the ring
 }
 
 // objectOverhead is what an object without elements costs in memory, about, besides its key and value.
@@ -228,11 +229,11 @@ func (o *object) decode(val []byte) error {
 		o.list = &listBody{head: r.varint(), tail: r.varint()}
 		o.list.slots = decodeSlots(&r)
 	case KindHash:
-		o.hash = newHashBody()
+		o.hash = newHashBody(o.commonName())
 	case KindSet:
-		o.set = newSetBody()
+		o.set = newSetBody(o.commonName())
 	case KindZSet:
-		o.zset = decodeZSet(&r)
+		o.zset = decodeZSet(&r, o.commonName())
 	case KindStream:
 		o.stream = decodeStream(&r, o.count)
 	default:
@@ -265,15 +266,23 @@ func (o *object) become(kind Kind, id uint64) {
 	case KindList:
 		o.list = &listBody{}
 	case KindHash:
-		o.hash = newHashBody()
+		o.hash = newHashBody(o.commonName())
 	case KindSet:
-		o.set = newSetBody()
+		o.set = newSetBody(o.commonName())
 	case KindZSet:
-		o.zset = newZSetBody()
+		o.zset = newZSetBody(o.commonName())
 		o.zset.setWhole(scoreWindow{tree: newScoreTree()})
 	case KindStream:
 		o.stream = &streamBody{news: true}
 	}
+}
+
+// commonName is where the collections of the object's database have a name in common, see elements.textOf; nil if the object is of none.
+func (o *object) commonName() *string {
+	if o.db == nil {
+		return nil
+	}
+	return &o.db.common
 }
 
 // clear makes the object absent.

@@ -16,13 +16,13 @@ type setBody struct {
 	order []*element[int]
 }
 
-func newSetBody() *setBody { return &setBody{elements: newElements[int]()} }
+func newSetBody(common *string) *setBody { return &setBody{elements: newElements[int](common)} }
 
 // add adds a member that is not there.
 func (b *setBody) add(member []byte) {
 	var el *element[int]
 	if b.dead == 0 {
-		el = b.putNew(string(member), len(b.order), 0)
+		el = b.putNew(b.textOf(member), len(b.order), 0)
 	} else { // one of these may be the member's
 		el = b.put(member, len(b.order), 0, 0)
 	}

@@ -42,7 +42,7 @@ type zsetBody struct {
 	gone      []stretch // that the transaction has cut out: the store still has the entries, and the cache has none
 }
 
-func newZSetBody() *zsetBody { return &zsetBody{elements: newElements[float64]()} }
+func newZSetBody(common *string) *zsetBody { return &zsetBody{elements: newElements[float64](common)} }
 
 func (b *zsetBody) footprint() int { return b.elements.footprint() + b.low.bytes + b.high.bytes }
 
@@ -62,8 +62,8 @@ func (b *zsetBody) encode(dst []byte) []byte {
 	return append(dst, b.highMark()...)
 }
 
-func decodeZSet(r *varintReader) *zsetBody {
-	b := newZSetBody()
+func decodeZSet(r *varintReader, common *string) *zsetBody {
+	b := newZSetBody(common)
 	n := r.uvarint()
 	if n > uint64(len(r.rest)) {
 		r.bad = true
@@ -128,7 +128,10 @@ func (z ZSet) Set(member []byte, score float64) (added bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	score += 0
+	return s.setMember(o, member, score+0)
+}
+
+func (s *Shard) setMember(o *object, member []byte, score float64) (added bool, err error) {
 	old, ok, err := s.score(o, member)
 	if err != nil || ok && old == score {
 		return false, err
@@ -139,6 +142,19 @@ func (z ZSet) Set(member []byte, score float64) (added bool, err error) {
 	}
 	s.setScore(o, member, score, ok)
 	return !ok, nil
+}
+
+// SetIdle is Set followed by Uncache.
+func (z ZSet) SetIdle(member []byte, score float64) error {
+	s, o, err := z.writable(member)
+	if err != nil {
+		return err
+	}
+	if _, err := s.setMember(o, member, score+0); err != nil {
+		return err
+	}
+	s.uncacheMember(o, member)
+	return nil
 }
 
 // SetNew gives the score to a member that is not there, which the caller knows for sure, so it need not be looked for.
@@ -155,10 +171,14 @@ func (z ZSet) SetNew(member []byte, score float64) error {
 func (z ZSet) Uncache(member []byte) error {
 	s, o, err := z.home(member)
 	if err == nil && o.zset != nil {
-		o.zset.uncache(o, member, scoreBytes)
-		s.cache.charge(o)
+		s.uncacheMember(o, member)
 	}
 	return err
+}
+
+func (s *Shard) uncacheMember(o *object, member []byte) {
+	o.zset.uncache(o, member, scoreBytes)
+	s.cache.charge(o)
 }
 
 // setScore gives the member the score, in place of one whose row is deleted already if it is there.

@@ -149,7 +149,7 @@ func (s *Shard) removeStretch(o *object, r stretch) (n int64, err error) {
 
 // keepOthers moves the entries outside the stretch, of which there are some, to a new collection.
 func (s *Shard) keepOthers(o *object, r stretch) error {
-	kept := newZSetBody()
+	kept := newZSetBody(o.commonName())
 	order := scoreWindow{tree: newScoreTree()}
 	keep := func(e scored) bool {
 		order.load(e)
