@@ -117,6 +117,9 @@ type document struct {
 	closing int // the closing brace
 	// at is the index of each field's last member, plus one; 0: it has none.
 	at [fieldCount]int32
+	// laid says where the members stand if isLaid, and then the fields above but text say nothing.
+	isLaid bool
+	laid   laidOut
 }
 
 // maxDepth is how deep values may be nested: as encoding/json has it.
@@ -146,7 +149,7 @@ func (d *document) scan(text []byte) error {
 
 // begin makes d a document of the text that has no members yet.
 func (d *document) begin(text []byte, body int) {
-	d.text, d.members, d.at, d.body = text, d.members[:0], [fieldCount]int32{}, body
+	d.text, d.members, d.at, d.body, d.isLaid = text, d.members[:0], [fieldCount]int32{}, body, false
 }
 
 // scanMembers scans from behind the opening brace to behind the closing one.
@@ -209,15 +212,36 @@ func (d *document) appendMember(start, nameEnd, value, end int, f field, escaped
 
 // raw is the JSON text of a field's value; nil when it is not there. A null counts as not there, as in encoding/json.
 func (d *document) raw(f field) []byte {
-	if d.at[f] == 0 {
+	if !d.has(f) {
 		return nil
 	}
-	m := d.members[d.at[f]-1]
-	val := d.text[m.value:m.end]
+	var val []byte
+	if d.isLaid {
+		val = d.laid.value(d.text, f)
+	} else {
+		m := &d.members[d.at[f]-1]
+		val = d.text[m.value:m.end]
+	}
 	if val[0] == 'n' {
 		return nil
 	}
 	return val
+}
+
+// has tells whether there is a member of the field.
+func (d *document) has(f field) bool {
+	if d.isLaid {
+		return d.laid.lengths[f] > 0
+	}
+	return d.at[f] > 0
+}
+
+// isEscaped tells whether something may be escaped in the name or the value of a field that is there.
+func (d *document) isEscaped(f field) bool {
+	if d.isLaid {
+		return d.laid.isEscaped(f)
+	}
+	return d.members[d.at[f]-1].escaped
 }
 
 // string returns a field that is a string. Its bytes are the document's where nothing in it is escaped.
@@ -229,7 +253,7 @@ func (d *document) string(f field) ([]byte, error) {
 	if raw[0] != '"' {
 		return nil, fmt.Errorf("its %s is no string", f)
 	}
-	return unquoted(raw, d.members[d.at[f]-1].escaped), nil
+	return unquoted(raw, d.isEscaped(f)), nil
 }
 
 // integer returns a field that is an integer, 0 if it is not there.
@@ -262,9 +286,15 @@ func (p *patch) remove(f field) {
 	p.set &^= 1 << f
 }
 
-// patchInto makes to, another document, what the patch makes of this one, which has been scanned without an error. The memory of its
-// text is used again.
+// patchInto makes to, another document, what the patch makes of this one, which has been scanned without an error or is laid out. The
+// memory of its text is used again.
 func (d *document) patchInto(to *document, p *patch) {
+	if d.isLaid {
+		if d.patchLaid(to, p) {
+			return
+		}
+		d.spread()
+	}
 	to.begin(append(to.text[:0], d.text[:d.body]...), d.body)
 	missing := p.set
 	for f := range d.at {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math"
+	"math/bits"
 	"strconv"
 )
 
@@ -16,25 +17,122 @@ type layout struct {
 // maxLaidOut is how long a text with a layout may be.
 const maxLaidOut = math.MaxUint16
 
+// laidOut is a layout with what follows from it: where each field's member stands, or would stand, in the text, and where the text ends.
+type laidOut struct {
+	layout
+	starts [fieldCount + 1]uint32
+}
+
+// memberLens are the lengths of members without their values: names, quotes, colons, and the commas or the brace behind them.
+var memberLens = func() (lens [fieldCount]uint32) {
+	for f, name := range fieldNames {
+		lens[f] = uint32(len(name) + len(`"":,`))
+	}
+	return lens
+}()
+
+// locate works out the starts.
+func (l *laidOut) locate() {
+	at := uint32(len("{"))
+	for f, length := range l.lengths {
+		l.starts[f] = at
+		if length > 0 {
+			at += memberLens[f] + uint32(length)
+		}
+	}
+	l.starts[fieldCount] = at
+}
+
+// value is the value of a field that is there.
+func (l *laidOut) value(text []byte, f field) []byte {
+	end := l.starts[f+1] - uint32(len(","))
+	return text[end-uint32(l.lengths[f]) : end]
+}
+
+// members counts the fields that are there.
+func (l *layout) members() (n int) {
+	for _, length := range l.lengths {
+		if length > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *layout) isEscaped(f field) bool { return l.escaped>>f&1 == 1 }
+
 // layOut makes d the document of a text that has the layout.
 func (d *document) layOut(text []byte, l *layout) {
-	d.begin(text, len("{"))
-	at := d.body
+	d.text, d.isLaid, d.laid.layout = text, true, *l
+	d.laid.locate()
+}
+
+// spread makes a document that is laid out one of members.
+func (d *document) spread() {
+	l := d.laid
+	d.begin(d.text, len("{"))
 	for f := range fieldCount {
-		length := int(l.lengths[f])
-		if length == 0 {
+		if l.lengths[f] == 0 {
 			continue
 		}
-		nameEnd := at + len(fieldNames[f]) + len(`""`)
-		value := nameEnd + len(":")
-		d.appendMember(at, nameEnd, value, value+length, f, l.escaped>>f&1 == 1)
-		at = value + length + len(",")
+		start, end := int(l.starts[f]), int(l.starts[f+1])-len(",")
+		value := end - int(l.lengths[f])
+		d.appendMember(start, value-len(":"), value, end, f, l.isEscaped(f))
 	}
-	d.closing = at - len(",")
+	d.closing = len(d.text) - len("}")
+}
+
+// patchLaid is patchInto for a document that is laid out: what stands between two fields that change is copied as one. It tells whether
+// what comes about has a layout again, and does nothing else if not.
+func (d *document) patchLaid(to *document, p *patch) bool {
+	size, from := len(d.text), &d.laid
+	for set := p.set; set != 0; set &= set - 1 {
+		f := bits.TrailingZeros32(set)
+		size += int(memberLens[f]) + len(p.values[f])
+	}
+	if size > maxLaidOut {
+		return false
+	}
+	l := from.layout
+	text, copied := append(to.text[:0], '{'), uint32(len("{"))
+	for changed := p.set | p.drop; changed != 0; changed &= changed - 1 {
+		f := field(bits.TrailingZeros32(changed))
+		if start := from.starts[f]; copied < start {
+			text = append(text, d.text[copied:start]...)
+			text[len(text)-1] = ',' // where the old text ends it is a brace
+		}
+		copied = from.starts[f+1]
+		l.lengths[f], l.escaped = 0, l.escaped&^(1<<f)
+		if p.set>>f&1 == 1 {
+			text = append(append(appendName(text, f), p.values[f]...), ',')
+			l.set(f, p.values[f])
+		}
+	}
+	text = append(text, d.text[copied:]...)
+	to.text = text
+	if len(text) == len("{") {
+		return false
+	}
+	text[len(text)-1] = '}'
+	to.isLaid, to.laid.layout = true, l
+	to.laid.locate()
+	return true
+}
+
+// set notes a field's new value.
+func (l *layout) set(f field, value []byte) {
+	l.lengths[f] = uint16(len(value))
+	if isEscaped(value) {
+		l.escaped |= 1 << f
+	}
 }
 
 // layout returns the document's, nil if it has none.
 func (d *document) layout() *layout {
+	if d.isLaid {
+		l := d.laid.layout
+		return &l
+	}
 	if len(d.text) > maxLaidOut || len(d.members) == 0 || d.body != len("{") {
 		return nil
 	}

@@ -21,6 +21,9 @@ func checkLayout(t interface{ Fatalf(string, ...any) }, scanned *document) (has 
 	}
 	var d document
 	d.layOut(scanned.text, l)
+	if from := scanned.laid; scanned.isLaid && from != d.laid {
+		t.Fatalf("%q is laid out as %v, want %v", scanned.text, from, d.laid)
+	}
 	if !reflect.DeepEqual(normal(d), normal(*scanned)) {
 		t.Fatalf("%q is laid out as %v, want %v", scanned.text, d, *scanned)
 	}
@@ -72,36 +75,49 @@ func TestAuthor(t *testing.T) {
 	})
 }
 
-// TestLayoutOfPatched: what a task becomes has a layout if the task has one.
+// TestLayoutOfPatched: what a task with a layout becomes is what it would become without, and has a layout unless it is too long or empty.
 func TestLayoutOfPatched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		text := func(label string) []byte {
+			s := rapid.String().Draw(t, label)
+			if rapid.IntRange(0, 20).Draw(t, "long") == 0 {
+				s += strings.Repeat("x", maxLaidOut/2)
+			}
+			return []byte(s)
+		}
 		var a author
 		a.begin()
-		a.string(fieldID, []byte("1"))
-		for f := fieldID + 1; f < fieldCount; f++ {
-			if rapid.Bool().Draw(t, "there") {
-				a.string(f, []byte(rapid.String().Draw(t, "text")))
+		there := rapid.Uint32Range(1, 1<<fieldCount-1).Draw(t, "there")
+		for f := range fieldCount {
+			if there>>f&1 == 1 {
+				a.string(f, text("text"))
 			}
 		}
-		var d, patched document
-		d.layOut(nil, a.end())
-		d.text = a.text
+		l := a.end()
+		if l == nil {
+			return
+		}
+		var laid, scanned, patched, want document
+		laid.layOut(a.text, l)
+		if err := scanned.scan(a.text); err != nil {
+			t.Fatal(err)
+		}
 		var p patch
-		for f := fieldID + 1; f < fieldCount; f++ {
+		for f := range fieldCount {
 			switch rapid.IntRange(0, 2).Draw(t, "change") {
 			case 0:
-				p.put(f, appendString(nil, []byte(rapid.String().Draw(t, "new"))))
+				p.put(f, appendString(nil, text("new")))
 			case 1:
 				p.remove(f)
 			}
 		}
-		d.patchInto(&patched, &p)
-		var scanned document
-		if err := scanned.scan(patched.text); err != nil {
-			t.Fatal(err)
+		laid.patchInto(&patched, &p)
+		scanned.patchInto(&want, &p)
+		if !reflect.DeepEqual(normal(patched), normal(want)) {
+			t.Fatalf("%q has become %v, want %v", a.text, patched, want)
 		}
-		if !reflect.DeepEqual(normal(patched), normal(scanned)) || !checkLayout(t, &patched) {
-			t.Fatalf("%q has become %v, want %v, with a layout", patched.text, patched, scanned)
+		if small := len(want.members) > 0 && len(want.text) <= maxLaidOut; checkLayout(t, &patched) != small {
+			t.Fatalf("%q has a layout: %t", want.text, !small)
 		}
 	})
 }

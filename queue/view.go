@@ -39,7 +39,7 @@ func (v *View) zeros(fn func(f field)) {
 		return
 	}
 	for _, f := range [...]field{fieldPriority, fieldAttempts} {
-		if v.doc.at[f] == 0 {
+		if !v.doc.has(f) {
 			fn(f)
 		}
 	}
@@ -48,15 +48,35 @@ func (v *View) zeros(fn func(f field)) {
 // Len is how many values Each visits.
 func (v *View) Len() int {
 	n := len(v.doc.members)
+	if v.doc.isLaid {
+		n = v.doc.laid.members()
+	}
 	v.zeros(func(field) { n++ })
 	return n
 }
 
-// Each visits the values.
+// fieldTexts are the fields' names.
+var fieldTexts = func() (texts [fieldCount][]byte) {
+	for f, name := range fieldNames {
+		texts[f] = []byte(name)
+	}
+	return texts
+}()
+
+// Each visits the values. Their names may not be changed.
 func (v *View) Each(fn func(Value)) {
-	for i := range v.doc.members {
-		m := &v.doc.members[i]
-		fn(valueOf(unquoted(v.doc.text[m.start:m.nameEnd], m.escaped), v.doc.text[m.value:m.end], m.escaped))
+	d := &v.doc
+	if d.isLaid {
+		for f := range fieldCount {
+			if d.laid.lengths[f] > 0 {
+				fn(valueOf(fieldTexts[f], d.laid.value(d.text, f), d.laid.isEscaped(f)))
+			}
+		}
+	} else {
+		for i := range d.members {
+			m := &d.members[i]
+			fn(valueOf(unquoted(d.text[m.start:m.nameEnd], m.escaped), d.text[m.value:m.end], m.escaped))
+		}
 	}
 	v.zeros(func(f field) { fn(Value{Name: []byte(f.String()), Kind: Integer}) })
 }
