@@ -16,6 +16,8 @@ type objectCache struct {
 	ranks  rankIndexes
 
 	nameBytes int // of bytes, what the names of keys take
+
+	spares []*object // for newObject
 }
 
 // cachedDB is what is cached of a database.
@@ -94,6 +96,27 @@ func (c *objectCache) add(o *object) {
 	o.db.pushFront(o)
 	o.moved = o.used
 	c.charge(o)
+}
+
+// maxSpares is how many objects are kept to be used again.
+const maxSpares = 128
+
+// spare takes an object that was dropped, and that nobody will look at any more, to be used again: leases come and go with each task.
+func (c *objectCache) spare(o *object) {
+	if *o = (object{}); len(c.spares) < maxSpares {
+		c.spares = append(c.spares, o)
+	}
+}
+
+// newObject is an object without a key.
+func (c *objectCache) newObject() *object {
+	last := len(c.spares) - 1
+	if last < 0 {
+		return new(object)
+	}
+	o := c.spares[last]
+	c.spares[last], c.spares = nil, c.spares[:last]
+	return o
 }
 
 // charge brings the object's share of the budget up to date.

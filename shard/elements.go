@@ -21,6 +21,7 @@ type element[V any] struct {
 	dead bool
 	idle bool // it is among those that are idle
 	lent bool // val is memory that is used again after the commit, when the entry is forgotten; of a hash
+	kept bool // somebody may have kept val, see Hash.Get
 }
 
 // elementOverhead is what a cached element costs in memory, about, besides its name and value.
@@ -131,7 +132,7 @@ func (e *elements[V]) put(name []byte, val V, size, oldSize int) *element[V] {
 	default:
 		e.bytes += size - oldSize
 	}
-	el.val, el.lent = val, false
+	el.val, el.lent, el.kept = val, false, false
 	return el
 }
 
@@ -148,7 +149,7 @@ func (e *elements[V]) kill(s *Shard, o *object, name []byte, size int) {
 	}
 	e.removed(s, o, name)
 	var none V
-	el.val, el.dead, el.lent = none, true, false
+	el.val, el.dead, el.lent, el.kept = none, true, false, false
 	e.dead++
 	e.killed = append(e.killed, el)
 }

@@ -434,9 +434,11 @@ func TestMemo(t *testing.T) {
 				}
 				want := 0
 				for name, el := range h.o.hash.rows {
-					want += len(name) + elementOverhead + len(el.val.text)
+					want += len(name) + elementOverhead
 					if el.val.memo != nil {
-						want += memoBytes
+						want += memoBytes + cap(el.val.text)
+					} else {
+						want += len(el.val.text)
 					}
 				}
 				if h.o.hash.bytes != want {

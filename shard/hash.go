@@ -28,7 +28,7 @@ func newHashBody(common *string) *hashBody { return &hashBody{newElements[fieldV
 // size is the value's resident size.
 func (v fieldValue) size() int {
 	if v.memo != nil {
-		return len(v.text) + memoBytes
+		return cap(v.text) + memoBytes
 	}
 	return len(v.text)
 }
@@ -73,11 +73,21 @@ func (s *Shard) field(o *object, field []byte) (val fieldValue, ok bool, err err
 
 // Get returns the field's value. The bytes stay as they are when the field is set again.
 func (h Hash) Get(field []byte) (val []byte, ok bool, err error) {
-	val, _, ok, err = h.GetMemo(field)
-	return val, ok, err
+	s, o, err := h.home(field)
+	if err != nil {
+		return nil, false, err
+	}
+	v, ok, err := s.field(o, field)
+	if ok {
+		if el := o.hash.find(field); el != nil {
+			el.kept = true
+		}
+	}
+	return v.text, ok, err
 }
 
-// GetMemo is Get with the memo that was set with the value, nil if there was none or the cache has it no more.
+// GetMemo is Get with the memo that was set with the value, nil if there was none or the cache has it no more. The value stays as it is
+// until the transaction commits.
 func (h Hash) GetMemo(field []byte) (val []byte, memo any, ok bool, err error) {
 	s, o, err := h.home(field)
 	if err != nil {
@@ -140,13 +150,31 @@ func (h Hash) SetNew(field, val []byte, memo any) error {
 // setField sets a field in place of the one that is there, if there is one, with a value of oldSize.
 func (s *Shard) setField(o *object, field []byte, val fieldValue, oldSize int, there bool) {
 	s.writeField(o, field, val.text, there)
-	val.text = append(make([]byte, 0, len(val.text)), val.text...)
+	if there {
+		s.outdate(o, field)
+	}
+	if val.memo != nil {
+		val.text = s.texts.copyOf(val.text)
+	} else {
+		val.text = append(make([]byte, 0, len(val.text)), val.text...)
+	}
 	o.hash.keep(field, val, oldSize)
+}
+
+// outdate has the memory of a field's value used again when the transaction has committed, if it was set with a memo: a task's JSON is
+// replaced at each step of its life. Nobody has kept it then.
+func (s *Shard) outdate(o *object, field []byte) {
+	if el := o.hash.find(field); el != nil && el.val.memo != nil && !el.kept {
+		s.texts.outdated = append(s.texts.outdated, el.val.text)
+	}
 }
 
 // setIdle is setField for a field that is forgotten with the commit.
 func (s *Shard) setIdle(o *object, field, val []byte, oldSize int, there bool) {
 	s.writeField(o, field, val, there)
+	if there {
+		s.outdate(o, field)
+	}
 	el := o.hash.keep(field, fieldValue{text: s.lastValue(val)}, oldSize)
 	el.lent = true
 	o.hash.forgetLater(el)
@@ -225,7 +253,10 @@ func (h Hash) Each(fn func(field, val []byte) bool) error {
 	return untilStopped(&h.handle, func(s *Shard, o *object) (bool, error) {
 		if o.hash.complete(o) {
 			for name, el := range o.hash.rows {
-				if !el.dead && !fn([]byte(name), el.val.text) {
+				if el.dead {
+					continue
+				}
+				if el.kept = true; !fn([]byte(name), el.val.text) {
 					return false, nil
 				}
 			}

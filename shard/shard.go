@@ -69,6 +69,7 @@ type Shard struct {
 	overlayLen int
 
 	keyBuf, valBuf []byte // scratch for rows
+	texts          texts
 }
 
 // shardState is the shard's state row. It is written with every commit, so it costs one small row a commit
@@ -204,7 +205,8 @@ func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
 // load makes the object of a key that isn't cached. When as many keys are cached as the database has, a key that is not
 // among them is absent, and there is no row to look for; nor is there when the names of all keys are known and this is none of them.
 func (s *Shard) load(db int, key []byte) (*object, error) {
-	o := &object{key: string(key), db: s.cache.dbs[db], track: s.store.tracker.Track(key)}
+	o := s.cache.newObject()
+	o.key, o.db, o.track = string(key), s.cache.dbs[db], s.store.tracker.Track(key)
 	if s.cache.dbs[db].live == s.state.spaces[db].keys {
 		s.cache.add(o)
 		return o, nil
@@ -548,10 +550,12 @@ func (s *Shard) apply(pos uint64) error {
 		}
 		if o.kind == KindNone && o.track != nil && o.track.Lease {
 			s.cache.drop(o) // its task is done with
+			s.cache.spare(o)
 			continue
 		}
 		s.cache.charge(o)
 	}
+	s.texts.settle()
 	s.settleTimes()
 	s.noteSignals()
 	if s.wiped && len(s.queues) > 0 {
@@ -571,6 +575,7 @@ func (s *Shard) abort() {
 	for _, o := range s.dirty {
 		s.cache.drop(o)
 	}
+	s.texts.abort()
 	if s.wiped {
 		s.cache.dropAll()
 	}
