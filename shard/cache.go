@@ -98,7 +98,7 @@ func (c *objectCache) add(o *object) {
 	c.charge(o)
 }
 
-// maxSpares is how many objects are kept to be used again.
+// maxSpares is how many objects are kept to be used again, and how many entries of a collection.
 const maxSpares = 128
 
 // spare takes an object that was dropped, and that nobody will look at any more, to be used again: leases come and go with each task.

@@ -12,6 +12,7 @@ type elements[V any] struct {
 	dead   int           // entries that are dead
 	bytes  int           // estimate of the resident bytes, without names
 	names  names         // of all elements, cached or not
+	spares []*element[V] // that were forgotten, to be used again
 	common *string       // see textOf; the database's, or nil
 }
 
@@ -89,9 +90,21 @@ func (e *elements[V]) share(name string) {
 
 // enter makes an entry where there is none, and keeps its name.
 func (e *elements[V]) enter(name string) *element[V] {
-	el := &element[V]{name: name}
+	el := e.spare()
+	el.name = name
 	e.rows[name], e.last = el, el
 	e.bytes += len(name) + elementOverhead
+	return el
+}
+
+// spare is an entry without a name.
+func (e *elements[V]) spare() *element[V] {
+	last := len(e.spares) - 1
+	if last < 0 {
+		return new(element[V])
+	}
+	el := e.spares[last]
+	e.spares[last], e.spares = nil, e.spares[:last]
 	return el
 }
 
@@ -105,7 +118,10 @@ func (e *elements[V]) forget(el *element[V]) {
 		e.dead--
 	}
 	e.bytes -= len(el.name) + elementOverhead
-	el.dead, el.idle = false, false // it may be listed once more
+	*el = element[V]{} // neither dead nor idle, for it may be listed once more
+	if len(e.spares) < min(len(e.rows), maxSpares) {
+		e.spares = append(e.spares, el)
+	}
 }
 
 // live counts the entries that exist.

@@ -68,6 +68,11 @@ func TestElementsCount(t *testing.T) {
 					dead++
 				}
 			}
+			for _, el := range e.spares {
+				if *el != (element[int]{}) {
+					t.Fatalf("an entry to be used again is %v", el)
+				}
+			}
 			if e.dead != dead || e.bytes != bytes || e.live() != len(e.rows)-dead {
 				t.Fatalf("counts %d dead of %d bytes, but has %d of %d: %v", e.dead, e.bytes, dead, bytes, e.rows)
 			}
