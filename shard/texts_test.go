@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -17,78 +18,90 @@ func TestTextsStay(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		st := openTest(t, testOptions(vfs.NewMem(), 1, clock.NewManual(testStart)))
 		defer closeTest(t, st)
-		type reading struct {
-			val  []byte
-			want string
-		}
-		var kept, lent []reading
-		check := func(readings []reading) {
-			for _, r := range readings {
-				if string(r.val) != r.want {
-					rt.Fatalf("what was read as %.40q… is %.40q…", r.want, r.val)
-				}
-			}
-		}
-		committed, model := map[string]string{}, map[string]string{}
+		m := textsModel{values: map[string]string{}}
+		committed := map[string]string{}
 		tx := st.NewTx()
-		n := 0
 		for range rapid.IntRange(1, 8).Draw(rt, "transactions") {
 			tx.Begin(st.All())
 			h, err := tx.DB(0).Hash([]byte("hash"))
 			for range rapid.IntRange(1, 12).Draw(rt, "steps") {
-				n++
-				name := fmt.Sprint("field", rapid.IntRange(0, 4).Draw(rt, "field"))
-				field, old := []byte(name), model[name]
-				val := bytes.Repeat([]byte{byte('a' + n%26)}, rapid.SampledFrom([]int{1, 200, 250, 300, 2040, 2100}).Draw(rt, "length"))
-				switch rapid.IntRange(0, 7).Draw(rt, "step") {
-				case 0, 1:
-					_, err = h.SetMemo(field, val, "memo")
-					model[name] = string(val)
-				case 2:
-					_, err = h.SetIdle(field, val)
-					model[name] = string(val)
-				case 3:
-					_, err = h.Set(field, val)
-					model[name] = string(val)
-				case 4:
-					var got []byte
-					got, _, err = h.Get(field)
-					kept = append(kept, reading{got, old})
-				case 5:
-					var got []byte
-					got, _, _, err = h.GetMemo(field)
-					lent = append(lent, reading{got, old})
-				case 6:
-					_, err = h.Delete(field)
-					delete(model, name)
-				case 7:
-					err = h.Each(func(field, val []byte) bool {
-						lent = append(lent, reading{val, model[string(field)]})
-						return true
-					})
+				if err == nil {
+					err = m.step(rt, h)
 				}
-				if err != nil {
-					rt.Fatal(err)
-				}
-				check(lent)
+				m.check(rt, m.lent)
 			}
-			check(kept)
-			to, from := committed, model
+			to, from := committed, m.values
 			if rapid.IntRange(0, 3).Draw(rt, "aborts") == 0 {
 				tx.Abort()
-				to, from = model, committed
-			} else if err := tx.Commit(); err != nil {
+				to, from = from, to
+			} else if err == nil {
+				err = tx.Commit()
+			}
+			if err != nil {
 				rt.Fatal(err)
 			}
 			clear(to)
-			for name, val := range from {
-				to[name] = val
-			}
-			lent = lent[:0]
+			maps.Copy(to, from)
+			m.lent = m.lent[:0]
 			tx.End()
-			check(kept)
+			m.check(rt, m.kept)
 		}
 	})
+}
+
+// textsModel is what a hash has, and what was read of it.
+type textsModel struct {
+	steps      int
+	values     map[string]string
+	kept, lent []textRead
+}
+
+type textRead struct {
+	val  []byte
+	want string
+}
+
+func (m *textsModel) check(t *rapid.T, readings []textRead) {
+	for _, r := range readings {
+		if string(r.val) != r.want {
+			t.Fatalf("what was read as %.40q… is %.40q…", r.want, r.val)
+		}
+	}
+}
+
+// step does something with a field.
+func (m *textsModel) step(t *rapid.T, h Hash) (err error) {
+	m.steps++
+	name := fmt.Sprint("field", rapid.IntRange(0, 4).Draw(t, "field"))
+	length := rapid.SampledFrom([]int{1, 200, 250, 300, 2040, 2100}).Draw(t, "length")
+	field, old, val := []byte(name), m.values[name], bytes.Repeat([]byte{byte('a' + m.steps%26)}, length)
+	var got []byte
+	switch rapid.IntRange(0, 7).Draw(t, "step") {
+	case 0, 1:
+		_, err = h.SetMemo(field, val, "memo")
+		m.values[name] = string(val)
+	case 2:
+		_, err = h.SetIdle(field, val)
+		m.values[name] = string(val)
+	case 3:
+		_, err = h.Set(field, val)
+		m.values[name] = string(val)
+	case 4:
+		got, _, err = h.Get(field)
+		m.kept = append(m.kept, textRead{got, old})
+	case 5:
+		got, _, _, err = h.GetMemo(field)
+		m.lent = append(m.lent, textRead{got, old})
+	case 6:
+		_, err = h.Delete(field)
+		delete(m.values, name)
+	case 7:
+		err = h.Each(func(field, val []byte) bool {
+			m.lent = append(m.lent, textRead{val, m.values[string(field)]})
+			return true
+		})
+	}
+	return err
 }
 
 // TestTextsAreUsedAgain: a value's memory is that of one which was replaced by a commit before, unless it was read in a way that allows to
