@@ -33,23 +33,35 @@ func (h *handle) fetch(elements [][]byte) error {
 	if err != nil {
 		return err
 	}
-	var rows []fetched
+	rows, keys := make([]fetched, 0, len(elements)), s.fetchBuf[:0]
 	for _, element := range elements {
 		if h.partitioned && h.db.tx.homeOf(element) != s.ordinal || o.knows(element) {
 			continue
 		}
-		key := s.appendField(nil, o, element)
-		val, deleted, staged := s.row(key)
-		if !staged { // then it is in the store, or nowhere
-			rows = append(rows, fetched{key, element})
+		start := len(keys)
+		keys = s.appendField(keys, o, element)
+		rows = append(rows, fetched{keys[start:], element})
+	}
+	if s.fetchBuf = keys; cap(keys) > fetchBytes {
+		s.fetchBuf = nil
+	}
+	s.lookForRows(rows)
+	unstaged := rows[:0] // in the store, or nowhere
+	for _, row := range rows {
+		val, deleted, staged := s.row(row.key)
+		if !staged {
+			unstaged = append(unstaged, row)
+			continue
+		}
+		if o.knows(row.element) { // it is among them twice
 			continue
 		}
 		s.stats.RowsRead++
-		if err := s.learn(o, element, val, !deleted); err != nil {
+		if err := s.learn(o, row.element, val, !deleted); err != nil {
 			return err
 		}
 	}
-	if len(rows) > 0 {
+	if rows = unstaged; len(rows) > 0 {
 		slices.SortFunc(rows, func(a, b fetched) int { return bytes.Compare(a.key, b.key) })
 		rows = slices.CompactFunc(rows, func(a, b fetched) bool { return bytes.Equal(a.key, b.key) })
 		err = s.fetch(o, rows)

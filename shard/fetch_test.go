@@ -234,6 +234,49 @@ func TestFetchIsBounded(t *testing.T) {
 	})
 }
 
+// TestFetchCountsOnce: an element that is asked for twice is counted once, be its row staged or in the store, or be there none.
+func TestFetchCountsOnce(t *testing.T) {
+	const n = 8
+	for _, staged := range []bool{false, true} {
+		st := openFilled(t, n)
+		onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
+			if !staged {
+				return s.unstage()
+			}
+			for i := range n {
+				if _, err := h.Set(numbered(i), numbered(i+1)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		onHashAndZSet(t, st, func(_ Hash, _ ZSet, s *Shard) error {
+			s.cache.dropAll()
+			return nil
+		})
+		onHashAndZSet(t, st, func(h Hash, _ ZSet, s *Shard) error {
+			var twice [][]byte
+			for range 2 {
+				for i := range 2 * n {
+					twice = append(twice, numbered(i))
+				}
+			}
+			if err := h.Fetch(twice); err != nil {
+				return err
+			}
+			want := 0
+			for name, el := range h.o.hash.rows {
+				want += len(name) + elementOverhead + el.val.size()
+			}
+			if h.o.hash.bytes != want || len(h.o.hash.rows) != 2*n {
+				t.Errorf("staged %t: %d bytes of %d entries are counted, want %d of %d", staged, h.o.hash.bytes, len(h.o.hash.rows), want, 2*n)
+			}
+			return nil
+		})
+		closeTest(t, st)
+	}
+}
+
 // TestUncache: what is uncached is at hand until the commit, and is then read again.
 func TestUncache(t *testing.T) {
 	const n = 8

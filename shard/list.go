@@ -336,9 +336,10 @@ func (s *Shard) everyIndex(o *object, from, to int64, end End, fn func(listItem)
 	ok := first()
 	for goOn := true; goOn; index += step {
 		s.keyBuf = appendIndexKey(s.keyBuf[:0], o.id, index)
-		val, deleted, staged := s.staged.get(s.keyBuf)
+		hash := rowHash(s.keyBuf)
+		val, deleted, staged := s.staged.get(hash, s.keyBuf)
 		if !staged {
-			val, deleted, staged = applying.get(s.keyBuf)
+			val, deleted, staged = applying.get(hash, s.keyBuf)
 		}
 		applied := ok && indexOf(it.Key()) == index
 		if !staged && applied {

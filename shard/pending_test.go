@@ -27,7 +27,7 @@ func TestStager(t *testing.T) {
 	for s.pending.bytes.Load() > 0 {
 		runtime.Gosched()
 	}
-	if val, _, staged := s.staged.get(systemKey("key")); !staged || len(val) != testPendingBytes {
+	if val, _, staged := s.staged.get(rowHash(systemKey("key")), systemKey("key")); !staged || len(val) != testPendingBytes {
 		t.Errorf("%q is staged: %t", val, staged)
 	}
 }

@@ -69,6 +69,8 @@ type Shard struct {
 	overlayLen int
 
 	keyBuf, valBuf []byte // scratch for rows
+	fetchBuf       []byte // keys of rows
+	looked         uint32 // see lookForRows
 	texts          texts
 }
 

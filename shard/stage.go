@@ -57,7 +57,7 @@ type stage struct {
 	// done is closed when the rows are in Pebble, or can't get there.
 	done chan struct{}
 
-	looked uint32 // of no use but that putAll has to look
+	looked uint32 // of no use but that it has to be looked at
 }
 
 // urgentGroup is a chain of rows that is to be applied before others. applied is closed then.
@@ -207,12 +207,24 @@ func (g *stage) makeRoom(n int) {
 func (g *stage) keyOf(row *stagedRow) []byte { return g.data[row.key : row.key+row.keyLen] }
 func (g *stage) valOf(row *stagedRow) []byte { return g.data[row.val : row.val+row.valLen] }
 
-// get returns the row of the key. It is valid until the next put.
-func (g *stage) get(key []byte) (val []byte, deleted, ok bool) {
+// lookFor looks at the slots where rows with the hashes would be, and returns what is of no use.
+func (g *stage) lookFor(hashes []uint32) (looked uint32) {
+	if g == nil || len(g.rows) == 0 {
+		return 0
+	}
+	mask := uint32(len(g.slots) - 1)
+	for _, hash := range hashes {
+		looked += g.slots[hash&mask].row
+	}
+	return looked
+}
+
+// get returns the row of the key, which has the hash. It is valid until the next put.
+func (g *stage) get(hash uint32, key []byte) (val []byte, deleted, ok bool) {
 	if g == nil || len(g.rows) == 0 {
 		return nil, false, false
 	}
-	slot := g.find(rowHash(key), key)
+	slot := g.find(hash, key)
 	if slot.row == 0 {
 		return nil, false, false
 	}
@@ -367,10 +379,23 @@ func (g *stage) areNeighbours(a, b *stagedRow) bool {
 // row looks for a row in what is staged. It is valid until the next commit.
 func (s *Shard) row(key []byte) (val []byte, deleted, ok bool) {
 	s.stagePending()
-	if val, deleted, ok = s.staged.get(key); ok {
+	hash := rowHash(key)
+	if val, deleted, ok = s.staged.get(hash, key); ok {
 		return val, deleted, true
 	}
-	return s.applying.Load().get(key)
+	return s.applying.Load().get(hash, key)
+}
+
+// lookForRows prepares looking for the rows of many keys, as putAll does.
+func (s *Shard) lookForRows(rows []fetched) {
+	s.stagePending()
+	var hashes [togetherRows]uint32
+	for n := 0; len(rows) > 0; rows = rows[n:] {
+		for n = 0; n < min(len(rows), togetherRows); n++ {
+			hashes[n] = rowHash(rows[n].key)
+		}
+		s.looked += s.staged.lookFor(hashes[:n]) + s.applying.Load().lookFor(hashes[:n])
+	}
 }
 
 // stageBatch stages the rows of a committed batch, or applies them at once if they are many, or delete ranges.

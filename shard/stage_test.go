@@ -54,12 +54,12 @@ func TestStageModel(t *testing.T) {
 		g.makeRoom(len(rows))
 		g.putAll(rows)
 		for key, want := range model {
-			val, gone, ok := g.get([]byte(key))
+			val, gone, ok := g.get(rowHash([]byte(key)), []byte(key))
 			if !ok || gone != (want == deleted) || !gone && string(val) != want {
 				t.Fatalf("%s: %q, deleted %t, there %t; want %q", key, val, gone, ok, want)
 			}
 		}
-		if _, _, ok := g.get([]byte("e000000039")); ok || len(g.rows) != len(model) {
+		if _, _, ok := g.get(rowHash([]byte("e000000039")), []byte("e000000039")); ok || len(g.rows) != len(model) {
 			t.Fatalf("%d rows, want %d, and none that was not put", len(g.rows), len(model))
 		}
 	}
