@@ -29,11 +29,11 @@ type cachedDB struct {
 	root    object             // sentinel of the ring: root.next is the most recently used object
 	bytes   int
 	names   keyNames
-	common  string // see elements.textOf
+	common  *string // see elements.textOf
 }
 
 func newCachedDB(n int) *cachedDB {
-	d := &cachedDB{n: n, objects: make(map[string]*object)}
+	d := &cachedDB{n: n, objects: make(map[string]*object), common: new(string)}
 	d.root.prev, d.root.next = &d.root, &d.root
 	return d
 }
@@ -57,29 +57,17 @@ func (c *objectCache) get(db int, key []byte) *object {
 		}
 		*recent = o
 	}
-	if c.use(o); o.used-o.moved > movedAfter {
-		o.moveFirst()
-	}
+	c.refresh(o)
 	return o
 }
-
-// movedAfter is for how many uses of objects one stays where it is in the ring, though it was used: collections are used again and
-// again, and in which order they were among the last few says nothing. See oldest.
-const movedAfter = 64
 
 // refresh makes the object the most recently used one.
 func (c *objectCache) refresh(o *object) {
 	c.use(o)
-	o.moveFirst()
-}
-
-// moveFirst moves the object to where the most recently used one stands in the ring.
-func (o *object) moveFirst() {
 	if d := o.db; d.root.next != o {
 		o.unlink()
 		d.pushFront(o)
 	}
-	o.moved = o.used
 }
 
 func (c *objectCache) use(o *object) {
@@ -94,7 +82,6 @@ func (c *objectCache) add(o *object) {
 	}
 	c.use(o)
 	o.db.pushFront(o)
-	o.moved = o.used
 	c.charge(o)
 }
 
@@ -219,12 +206,9 @@ func (c *objectCache) release(o *object) {
 	c.drop(o)
 }
 
-// oldest is the least recently used object, nil if there is none. Those that were used since they were moved are moved first.
+// oldest is the least recently used object, nil if there is none.
 func (c *objectCache) oldest() (oldest *object) {
 	for _, d := range c.dbs {
-		for o := d.root.prev; o != &d.root && o.moved < o.used; o = d.root.prev {
-			o.moveFirst()
-		}
 		if o := d.root.prev; o != &d.root && (oldest == nil || o.used < oldest.used) {
 			oldest = o
 		}

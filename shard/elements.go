@@ -32,7 +32,9 @@ func newElements[V any](common *string) elements[V] {
 	return elements[V]{rows: make(map[string]*element[V]), common: common}
 }
 
-func (e *elements[V]) footprint() int { return e.bytes + e.names.set.footprint() }
+func (e *elements[V]) footprint() int {
+	return e.bytes + e.names.set.footprint() + len(e.spares)*elementOverhead
+}
 
 // complete tells whether every element of the collection is cached.
 func (e *elements[V]) complete(o *object) bool { return int64(e.live()) == o.count }
@@ -255,7 +257,7 @@ func (e *elements[V]) thin(o *object, size func(V) int) {
 	}
 	keep := len(e.rows) / 4
 	rows := make(map[string]*element[V], keep)
-	e.last, e.bytes, e.dead = nil, 0, 0
+	e.last, e.spares, e.bytes, e.dead = nil, nil, 0, 0
 	for name, el := range e.rows {
 		if len(rows) >= keep {
 			break

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"unsafe"
 
@@ -25,6 +26,25 @@ func TestNamesInCommon(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), maxCommon+1)
 	if b.put(long, "", 0, 0); common != "one" || b.rows[string(long)] == nil {
 		t.Errorf("%d bytes are kept", len(common))
+	}
+}
+
+// TestSparesAreCounted: entries that are kept to be used again count as memory, and go when the collection has to give memory back.
+func TestSparesAreCounted(t *testing.T) {
+	e := newElements[int](nil)
+	size := func(int) int { return 0 }
+	for i := range 4 * maxSpares {
+		e.putNew(fmt.Sprint(i), 0, 0)
+	}
+	for i := range 2 * maxSpares {
+		e.drop(e.find([]byte(fmt.Sprint(i))), size)
+	}
+	if len(e.spares) != maxSpares || e.footprint() != e.bytes+maxSpares*elementOverhead {
+		t.Errorf("%d entries are kept, and %d bytes are counted besides the others'", len(e.spares), e.footprint()-e.bytes)
+	}
+	e.thin(&object{count: 1 << 10}, size)
+	if len(e.spares) != 0 || e.footprint() != e.bytes {
+		t.Errorf("%d entries are kept when memory is needed", len(e.spares))
 	}
 }
 

@@ -83,7 +83,6 @@ type object struct {
 
 	prev, next *object // the ring of its database, most recently used first
 	used       uint64  // when it was last used, see objectCache.uses
-	moved      uint64  // o.used, when the object was last moved to the front of the ring
 }
 
 // objectOverhead is what an object without elements costs in memory, about, besides its key and value.
@@ -282,7 +281,7 @@ func (o *object) commonName() *string {
 	if o.db == nil {
 		return nil
 	}
-	return &o.db.common
+	return o.db.common
 }
 
 // clear makes the object absent.
