@@ -21,6 +21,7 @@ func TestTextsStay(t *testing.T) {
 		m := textsModel{values: map[string]string{}}
 		committed := map[string]string{}
 		tx := st.NewTx()
+		defer func() { tx.End() }() // also of a check that fails
 		for range rapid.IntRange(1, 8).Draw(rt, "transactions") {
 			tx.Begin(st.All())
 			h, err := tx.DB(0).Hash([]byte("hash"))
@@ -96,8 +97,8 @@ func (m *textsModel) step(t *rapid.T, h Hash) (err error) {
 		_, err = h.Delete(field)
 		delete(m.values, name)
 	case 7:
-		err = h.Each(func(field, val []byte) bool {
-			m.lent = append(m.lent, textRead{val, m.values[string(field)]})
+		err = h.Each(func(field, val []byte) bool { // which may not keep it
+			m.check(t, []textRead{{val, m.values[string(field)]}})
 			return true
 		})
 	}
