@@ -232,7 +232,7 @@ func (t *Tx) giveBack(delayMs int64, reason []byte) (fate Fate, err error) {
 	case fate.Dead:
 		k.become(statusFailed, atDLQ)
 		if _, err = target.dlq.Add(k.id); err == nil {
-			err = t.results.Uncache(k.id)
+			err = t.results.Uncache(k.id) // that there is none need not be remembered
 		}
 	case delayMs == 0:
 		k.become(statusPending, atPending)

@@ -83,7 +83,7 @@ func (d *document) spread() {
 }
 
 // patchLaid is patchInto for a document that is laid out: what stands between two fields that change is copied as one. It tells whether
-// what comes about has a layout again, and does nothing else if not.
+// what comes about has a layout again; if not, it has to be made the other way.
 func (d *document) patchLaid(to *document, p *patch) bool {
 	size, from := len(d.text), &d.laid
 	for set := p.set; set != 0; set &= set - 1 {

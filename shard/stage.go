@@ -57,7 +57,8 @@ type stage struct {
 	// done is closed when the rows are in Pebble, or can't get there.
 	done chan struct{}
 
-	looked uint32 // of no use but that it has to be looked at
+	arrived []arriving // of the rows of a batch those that are put next, togetherRows at most
+	looked  uint32     // of no use but that it has to be looked at
 }
 
 // urgentGroup is a chain of rows that is to be applied before others. applied is closed then.
@@ -433,25 +434,20 @@ const togetherRows = 64
 func (s *Shard) stageRows(r batchrepr.Reader, count int, marked []uint32) error {
 	g := s.staged
 	g.makeRoom(count)
-	var rows [togetherRows]arriving
-	for at := uint32(0); ; {
-		n := 0
-		for ; n < togetherRows; n++ {
-			kind, key, val, ok, err := r.Next()
-			must(err) // the batch is our own
-			if !ok {
-				break
-			}
-			mark := len(marked) > 0 && marked[0] == at
+	for n, more := uint32(0), true; more; n++ {
+		kind, key, val, ok, err := r.Next()
+		must(err) // the batch is our own
+		if more = ok; ok {
+			mark := len(marked) > 0 && marked[0] == n
 			if mark {
 				marked = marked[1:]
 			}
-			rows[n] = arriving{key, val, rowHash(key), kind == pebble.InternalKeyKindDelete, mark}
-			at++
+			g.arrived = append(g.arrived, arriving{key, val, rowHash(key), kind == pebble.InternalKeyKindDelete, mark})
 		}
-		g.putAll(rows[:n])
-		if n < togetherRows {
-			break
+		if !more || len(g.arrived) == togetherRows {
+			g.putAll(g.arrived)
+			clear(g.arrived)
+			g.arrived = g.arrived[:0]
 		}
 	}
 	if len(g.data) < s.store.opts.stageBytes {
