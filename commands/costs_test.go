@@ -358,6 +358,17 @@ func TestClaimCostsDoNotGrow(t *testing.T) {
 	}
 }
 
+// rowsOfTask claims a task of the queue mail and ends it, and returns how many rows that has read.
+func rowsOfTask(s *testServer, c *client) int64 {
+	before := s.storeStats().RowsRead
+	ids := c.claimed("q.claim w commands 1 mail")
+	if len(ids) != 1 {
+		c.s.t.Fatalf("a claim yields %v", ids)
+	}
+	c.want("+OK", "q.submit w "+ids[0])
+	return s.storeStats().RowsRead - before
+}
+
 // TestClaimsReadTogether: the first claim of tasks that are not cached reads those of the next claims as well, so the others read
 // nothing, nor do the ends of the tasks. When these are used up, twice as many are read.
 func TestClaimsReadTogether(t *testing.T) {
@@ -368,25 +379,55 @@ func TestClaimsReadTogether(t *testing.T) {
 	c.want("+OK", "q.submit w "+c.claimed("q.claim w commands 1 mail")[0]) // so that there are results
 	c.send(fmt.Sprintf("q.menqueue mail %d%s", tasks, strings.Repeat(" payload", tasks)))
 	s.evict()
-	read := func() int64 {
-		before := s.storeStats().RowsRead
-		ids := c.claimed("q.claim w commands 1 mail")
-		if len(ids) != 1 {
-			t.Fatalf("a claim yields %v", ids)
-		}
-		c.want("+OK", "q.submit w "+ids[0])
-		return s.storeStats().RowsRead - before
-	}
 	for i, together := 0, 16; i < tasks; i, together = i+together, 2*together {
 		together = min(together, tasks-i)
 		// The list's window, the tasks with the ends of their retention, and some rows that stand between them.
-		if n := int(read()); n < 2*together || n > 6*together {
+		if n := int(rowsOfTask(s, c)); n < 2*together || n > 6*together {
 			t.Errorf("claim %d, which reads %d tasks, reads %d rows", i, together, n)
 		}
 		for j := 1; j < together; j++ {
-			if n := read(); n > 0 {
+			if n := rowsOfTask(s, c); n > 0 {
 				t.Errorf("claim %d reads %d rows", i+j, n)
 			}
 		}
 	}
+}
+
+// TestClaimsOfNewTasks: tasks that the cache still has are claimed and end without reading anything, also those that were there before the first
+// result was, and those of another client as soon as one of them was claimed; and whatever results come from elsewhere, all are counted once.
+func TestClaimsOfNewTasks(t *testing.T) {
+	const tasks = 100
+	s := startQueues(t)
+	c := s.client()
+	endAll := func(which string, readers int) {
+		t.Helper()
+		n := 0
+		for range tasks {
+			if rowsOfTask(s, c) > 0 {
+				n++
+			}
+		}
+		if n > readers {
+			t.Errorf("of the claims of %s %d read something, %d at most should", which, n, readers)
+		}
+	}
+	many := fmt.Sprintf("q.menqueue mail %d%s", tasks, strings.Repeat(" payload", tasks))
+	c.send(many)
+	endAll("tasks from before the first result", 0)
+	c.send(many)
+	endAll("tasks from after it", 0)
+	c.send(many)
+	c.want(":1", "hset codeq:results another {}")
+	endAll("tasks from before a result of another client", 0)
+	for i := range tasks {
+		id := fmt.Sprint("raw", i)
+		c.send(fmt.Sprintf(`hset codeq:tasks %s {"id":"%s","command":"mail","payload":"p","status":"PENDING","createdAt":"2026-01-02T03:04:05Z"}`, id, id),
+			"zadd codeq:tasks:ttl 4e9 "+id, "lpush codeq:q:mail:pending:0 "+id)
+	}
+	endAll("another client's tasks", 3*s.router.Topology().Count()) // their ids are at home on all shards, and 64 are looked for together
+	c.send(many)
+	id := c.claimed("q.claim w commands 1 mail")[0]
+	c.want(":1", "hset codeq:results "+id+" {}")
+	c.want("+OK", "q.submit w "+id)
+	c.want(fmt.Sprint(":", 4*tasks+2), "hlen codeq:results")
 }

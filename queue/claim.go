@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -158,7 +159,10 @@ func (t *Tx) loadNext(id []byte, from *claiming) (found bool, err error) {
 		return false, err
 	case known:
 		from.ahead.Use()
-		return found, t.parse(id, text, memo, found)
+		if err := t.parse(id, text, memo, found); err != nil || !found {
+			return found, err
+		}
+		return true, t.seekResult(id, from)
 	}
 	if err := t.readAhead(id, from); err != nil {
 		return false, err
@@ -168,20 +172,54 @@ func (t *Tx) loadNext(id []byte, from *claiming) (found bool, err error) {
 
 // readAhead has the rows of a task that was taken from its pending list read together with those of the tasks that are next there.
 func (t *Tx) readAhead(id []byte, from *claiming) error {
-	n := from.ahead.Next()
-	next, err := from.pending.Next(shard.Tail, n-1)
+	ids, err := from.nextOf(id, from.ahead.Next())
 	if err != nil {
 		return err
 	}
-	from.ahead.Read(len(next))
-	ids := append(append(make([][]byte, 0, n), id), next...)
+	from.ahead.Read(len(ids) - 1)
 	if err := t.tasks.Fetch(ids); err != nil {
 		return err
 	}
-	if err := t.results.Fetch(ids); err != nil {
+	if err := t.seekResults(ids); err != nil {
 		return err
 	}
 	return t.ttl.Fetch(ids)
+}
+
+// nextOf is a task that was taken from the list, and those that are next there, n of them in all.
+func (from *claiming) nextOf(id []byte, n int) ([][]byte, error) {
+	next, err := from.pending.Next(shard.Tail, n-1)
+	return append(append(make([][]byte, 0, n), id), next...), err
+}
+
+// seekResult finds out whether the task that was loaded has a result, if that is not known, and with it whether those have one that are
+// next in its list.
+func (t *Tx) seekResult(id []byte, from *claiming) error {
+	if known, err := t.results.Knows(id, t.task.unanswered); known || err != nil {
+		return err
+	}
+	ids, err := from.nextOf(id, seekResultsOf)
+	if err != nil {
+		return err
+	}
+	return t.seekResults(ids)
+}
+
+// seekResultsOf is for how many tasks that are cached results are sought together.
+const seekResultsOf = 64
+
+// seekResults notes with the tasks, as far as they are cached, which of them have no result.
+func (t *Tx) seekResults(ids [][]byte) error {
+	var failed error
+	err := t.results.Lacking(ids, func(id []byte, now shard.Moment) {
+		if string(id) == string(t.task.id) {
+			t.task.unanswered = now
+		}
+		if err := t.tasks.Note(id, now); err != nil {
+			failed = err
+		}
+	})
+	return errors.Join(err, failed)
 }
 
 // claimTask gives the worker the task that was taken from its pending list, unless the entry there was stale.

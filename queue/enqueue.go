@@ -160,15 +160,10 @@ func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 		return err
 	}
 	waiting, err := p.pending.LenAt(t.id)
-	switch {
-	case err != nil:
-		return err
-	case waiting > cachedTasks:
-		return t.uncache(t.id)
-	case p.makesNew():
-		return t.results.NoteAbsent(t.id)
+	if err == nil && waiting > cachedTasks {
+		err = t.uncache(t.id)
 	}
-	return nil
+	return err
 }
 
 // cachedTasks is how many of the tasks that wait in a pending list are kept in the cache when they are enqueued. Those behind them
@@ -184,13 +179,17 @@ func (p *enqueuing) makesNew() bool { return p.ID == nil && p.Key == nil }
 // putNew writes the rows of the task that was written. A new id is nowhere, so there is nothing to look for.
 func (t *Tx) putNew(p *enqueuing, l *layout) error {
 	if !p.makesNew() {
-		if _, err := t.tasks.SetMemo(t.id, t.author.text, memoOf(l)); err != nil {
+		if _, err := t.tasks.SetMemo(t.id, t.author.text, memoOf(l, 0)); err != nil {
 			return err
 		}
 		_, err := t.ttl.Set(t.id, t.retainedUntil(p.policy))
 		return err
 	}
-	if err := t.tasks.SetNew(t.id, t.author.text, memoOf(l)); err != nil {
+	now, err := t.results.Moment(t.id)
+	if err != nil {
+		return err
+	}
+	if err := t.tasks.SetNew(t.id, t.author.text, memoOf(l, now)); err != nil {
 		return err
 	}
 	return t.ttl.SetNew(t.id, t.retainedUntil(p.policy))

@@ -61,13 +61,10 @@ func (t *Tx) change(policy *Policy, ended bool) error {
 	return t.ttl.SetIdle(t.task.id, t.retainedUntil(policy))
 }
 
-// uncache has the cache forget a task that nobody is expected to ask for soon, and its result. Whoever asks for it in a moment all
-// the same finds it among the rows that are staged.
+// uncache has the cache forget a task that nobody is expected to ask for soon. Whoever asks for it in a moment all the same finds it
+// among the rows that are staged.
 func (t *Tx) uncache(id []byte) error {
 	if err := t.tasks.Uncache(id); err != nil {
-		return err
-	}
-	if err := t.results.Uncache(id); err != nil {
 		return err
 	}
 	return t.ttl.Uncache(id)
@@ -134,7 +131,8 @@ func (t *Tx) putResult(status string, s Submission) error {
 	}
 	dst = append(append(dst, `,"completedAt":`...), t.now()...)
 	t.json = append(dst, '}')
-	_, err := t.results.SetIdle(t.task.id, t.json)
+	_, err := t.results.SetIdleSince(t.task.id, t.json, t.task.unanswered)
+	t.task.unanswered = 0
 	return err
 }
 

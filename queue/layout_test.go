@@ -179,7 +179,7 @@ func TestLayoutsAreKept(t *testing.T) {
 		if err != nil || !found {
 			t.Fatalf("the task is there: %t, %v", found, err)
 		}
-		l, _ = kept.(*layout)
+		l, _ = kept.Of.(*layout)
 		return l
 	}
 	for _, step := range []struct {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"codeq/shard"
 	"codeq/supplier"
 )
 
@@ -38,6 +39,7 @@ type task struct {
 	priority    int
 	attempts    int64
 	maxAttempts int64
+	unanswered  shard.Moment // when it had no result; zero if that is not known
 
 	values []byte // memory for those of the patch
 
@@ -57,15 +59,16 @@ func (t *Tx) load(id []byte) (found bool, err error) {
 }
 
 // parse makes t.task the task with the JSON and its memo, if there is one.
-func (t *Tx) parse(id, text []byte, memo any, found bool) error {
+func (t *Tx) parse(id, text []byte, memo shard.Memo, found bool) error {
 	if !found {
 		return nil
 	}
-	l, _ := memo.(*layout)
+	l, _ := memo.Of.(*layout)
 	if err := t.task.read(id, text, l); err != nil {
 		return &Error{Code: Invalid, unusable: true, text: fmt.Sprintf(
 			"the task %s can't be used, %v: repair its JSON in the hash %s, or remove it with HDEL", id, err, tasksKey)}
 	}
+	t.task.unanswered = memo.Lacking
 	return nil
 }
 
@@ -80,7 +83,7 @@ func (t *Tx) mustLoad(id []byte) error {
 
 // read makes k the task that the text is, whose layout may be known.
 func (k *task) read(id, text []byte, l *layout) (err error) {
-	k.id, k.values, k.set, k.drop = id, k.values[:0], 0, 0
+	k.id, k.values, k.set, k.drop, k.unanswered = id, k.values[:0], 0, 0, 0
 	if l != nil {
 		k.layOut(text, l)
 	} else if err := k.scan(text); err != nil {
@@ -213,16 +216,16 @@ func (t *Tx) now() []byte { return t.stamp.format(t.db.Now(), time.RFC3339Nano) 
 // save writes the task as it is patched. What it has become is t.saved.
 func (t *Tx) save() error {
 	text := t.patched()
-	_, err := t.tasks.SetMemo(t.task.id, text, memoOf(t.saved.doc.layout()))
+	_, err := t.tasks.SetMemo(t.task.id, text, memoOf(t.saved.doc.layout(), t.task.unanswered))
 	return err
 }
 
-// memoOf is the layout as what is kept with a task in the cache; nil if there is none.
-func memoOf(l *layout) any {
+// memoOf is what is kept with a task in the cache: its layout, if it has one, and when it had no result.
+func memoOf(l *layout, unanswered shard.Moment) shard.Memo {
 	if l == nil {
-		return nil
+		return shard.Memo{Lacking: unanswered}
 	}
-	return l
+	return shard.Memo{Of: l, Lacking: unanswered}
 }
 
 // patched is the JSON of the task as it is patched, which t.saved is then.

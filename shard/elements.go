@@ -23,6 +23,8 @@ type element[V any] struct {
 	idle bool // it is among those that are idle
 	lent bool // val is memory that is used again after the commit, when the entry is forgotten; of a hash
 	kept bool // somebody may have kept val, see Hash.Get
+
+	lacking Moment // see Hash.Note; of a hash
 }
 
 // elementOverhead is what a cached element costs in memory, about, besides its name and value.
@@ -150,7 +152,7 @@ func (e *elements[V]) put(name []byte, val V, size, oldSize int) *element[V] {
 	default:
 		e.bytes += size - oldSize
 	}
-	el.val, el.lent, el.kept = val, false, false
+	el.val, el.lent, el.kept, el.lacking = val, false, false, 0
 	return el
 }
 

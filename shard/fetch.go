@@ -20,12 +20,13 @@ const (
 )
 
 // Fetch has the cache answer for the fields, those of them that are on the shard of the first, unless they are very large together.
-func (h Hash) Fetch(fields [][]byte) error { return h.fetch(fields) }
+func (h Hash) Fetch(fields [][]byte) error { return h.fetch(fields, nil) }
 
 // Fetch has the cache answer for the members, those of them that are on the shard of the first.
-func (z ZSet) Fetch(members [][]byte) error { return z.fetch(members) }
+func (z ZSet) Fetch(members [][]byte) error { return z.fetch(members, nil) }
 
-func (h *handle) fetch(elements [][]byte) error {
+// fetch calls lacking, if there is one, for the elements that are not there, and then the cache need not answer for them.
+func (h *handle) fetch(elements [][]byte, lacking func(element []byte)) error {
 	if len(elements) < fetchLeast {
 		return nil
 	}
@@ -35,7 +36,10 @@ func (h *handle) fetch(elements [][]byte) error {
 	}
 	rows, keys := make([]fetched, 0, len(elements)), s.fetchBuf[:0]
 	for _, element := range elements {
-		if h.partitioned && h.db.tx.homeOf(element) != s.ordinal || o.knows(element) {
+		if h.partitioned && h.db.tx.homeOf(element) != s.ordinal {
+			continue
+		}
+		if o.answers(element, lacking) {
 			continue
 		}
 		start := len(keys)
@@ -53,18 +57,18 @@ func (h *handle) fetch(elements [][]byte) error {
 			unstaged = append(unstaged, row)
 			continue
 		}
-		if o.knows(row.element) { // it is among them twice
+		if o.answers(row.element, lacking) { // it is among them twice, or all that are there are cached by now
 			continue
 		}
 		s.stats.RowsRead++
-		if err := s.learn(o, row.element, val, !deleted); err != nil {
+		if err := s.learn(o, row.element, val, !deleted, lacking); err != nil {
 			return err
 		}
 	}
 	if rows = unstaged; len(rows) > 0 {
 		slices.SortFunc(rows, func(a, b fetched) int { return bytes.Compare(a.key, b.key) })
 		rows = slices.CompactFunc(rows, func(a, b fetched) bool { return bytes.Equal(a.key, b.key) })
-		err = s.fetch(o, rows)
+		err = s.fetch(o, rows, lacking)
 	}
 	s.cache.charge(o)
 	return err
@@ -74,7 +78,7 @@ func (h *handle) fetch(elements [][]byte) error {
 type fetched struct{ key, element []byte }
 
 // fetch reads the rows, which are in order, into the cache, as far as they are not too much at once.
-func (s *Shard) fetch(o *object, rows []fetched) error {
+func (s *Shard) fetch(o *object, rows []fetched, lacking func(element []byte)) error {
 	it, err := s.iterateApplied(s.db, rows[0].key, append(bytes.Clone(rows[len(rows)-1].key), 0))
 	if err != nil {
 		return err
@@ -94,7 +98,7 @@ func (s *Shard) fetch(o *object, rows []fetched) error {
 			val = it.Value()
 			bytesRead += len(val)
 		}
-		if err = s.learn(o, row.element, val, found); err != nil || bytesRead > fetchBytes {
+		if err = s.learn(o, row.element, val, found, lacking); err != nil || bytesRead > fetchBytes {
 			break
 		}
 	}
@@ -112,9 +116,34 @@ func (o *object) knows(element []byte) bool {
 	return true // there is no such collection
 }
 
-// learn caches what was found of an element of a hash or sorted set: the value of its row, or that there is none.
-func (s *Shard) learn(o *object, element, val []byte, found bool) error {
+// answers is knows; an element that is known not to be there is told to lacking, if that is not nil.
+func (o *object) answers(element []byte, lacking func(element []byte)) bool {
+	known := o.knows(element)
+	if known && lacking != nil && !o.has(element) {
+		lacking(element)
+	}
+	return known
+}
+
+// has tells whether an element of a hash or sorted set is cached, and there.
+func (o *object) has(element []byte) bool {
 	switch {
+	case o.hash != nil:
+		el := o.hash.find(element)
+		return el != nil && !el.dead
+	case o.zset != nil:
+		el := o.zset.find(element)
+		return el != nil && !el.dead
+	}
+	return false
+}
+
+// learn caches what was found of an element of a hash or sorted set: the value of its row, or that there is none, unless that is told
+// to lacking.
+func (s *Shard) learn(o *object, element, val []byte, found bool, lacking func(element []byte)) error {
+	switch {
+	case !found && lacking != nil:
+		lacking(element)
 	case o.hash != nil && found:
 		o.hash.keep(element, fieldValue{text: append(make([]byte, 0, len(val)), val...)}, 0)
 	case o.hash != nil:

@@ -47,7 +47,7 @@ func openFilled(t *testing.T, n int) *Store {
 	st := openTest(t, opts)
 	onHashAndZSet(t, st, func(h Hash, z ZSet, _ *Shard) error {
 		for i := range n {
-			if err := h.SetNew(numbered(i), numbered(i), nil); err != nil {
+			if err := h.SetNew(numbered(i), numbered(i), Memo{}); err != nil {
 				return err
 			}
 			if err := z.SetNew(numbered(i), float64(i)); err != nil {
@@ -203,7 +203,7 @@ func TestFetchIsBounded(t *testing.T) {
 	onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
 		for i := range n {
 			elements = append(elements, numbered(i))
-			if err := h.SetNew(numbered(i), large, nil); err != nil {
+			if err := h.SetNew(numbered(i), large, Memo{}); err != nil {
 				return err
 			}
 		}
@@ -433,7 +433,7 @@ func TestMemo(t *testing.T) {
 	const n = 4
 	st := openFilled(t, n)
 	defer closeTest(t, st)
-	field, memo := numbered(2), "memo"
+	field, memo, none := numbered(2), Memo{Of: "memo", Lacking: 7}, Memo{}
 	set := func(h Hash) error {
 		_, err := h.SetMemo(field, []byte("value"), memo)
 		return err
@@ -441,23 +441,24 @@ func TestMemo(t *testing.T) {
 	for _, step := range []struct {
 		name string
 		do   func(h Hash) error
-		want any
+		want Memo
 	}{
-		{"at first", func(Hash) error { return nil }, nil},
+		{"at first", func(Hash) error { return nil }, none},
 		{"set with one", set, memo},
 		{"set again with one", set, memo},
-		{"set", func(h Hash) error { _, err := h.Set(field, []byte("value")); return err }, nil},
+		{"set", func(h Hash) error { _, err := h.Set(field, []byte("value")); return err }, none},
 		{"set with one", set, memo},
-		{"set idle", func(h Hash) error { _, err := h.SetIdle(field, []byte("value")); return err }, nil},
+		{"set idle", func(h Hash) error { _, err := h.SetIdle(field, []byte("value")); return err }, none},
 		{"set with one", set, memo},
-		{"another set", func(h Hash) error { _, err := h.Set(numbered(1), []byte("x")); return err }, memo},
+		{"noted with", func(h Hash) error { return h.Note(field, 8) }, Memo{Of: "memo", Lacking: 8}},
+		{"another set", func(h Hash) error { _, err := h.Set(numbered(1), []byte("x")); return err }, Memo{Of: "memo", Lacking: 8}},
 		{"deleted and set", func(h Hash) error {
 			_, err := h.Delete(field)
 			if err == nil {
 				_, err = h.Set(field, []byte("value"))
 			}
 			return err
-		}, nil},
+		}, none},
 		{"deleted and set new", func(h Hash) error {
 			_, err := h.Delete(field)
 			if err == nil {
@@ -473,7 +474,7 @@ func TestMemo(t *testing.T) {
 				}
 				_, got, ok, err := h.GetMemo(field)
 				if got != step.want || !ok {
-					t.Errorf("%s: the memo is %v, %t; want %v", step.name, got, ok, step.want)
+					t.Errorf("%s: the memo is %+v, %t; want %+v", step.name, got, ok, step.want)
 				}
 				want := 0
 				for name, el := range h.o.hash.rows {
@@ -499,7 +500,7 @@ func TestMemoIsUncached(t *testing.T) {
 	defer closeTest(t, st)
 	field := numbered(2)
 	onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
-		_, err := h.SetMemo(field, []byte("value"), "memo")
+		_, err := h.SetMemo(field, []byte("value"), Memo{Of: "memo", Lacking: 7})
 		return err
 	})
 	onHashAndZSet(t, st, func(h Hash, _ ZSet, _ *Shard) error {
@@ -507,8 +508,8 @@ func TestMemoIsUncached(t *testing.T) {
 			return err
 		}
 		_, got, ok, err := h.GetMemo(field)
-		if got != nil || !ok {
-			t.Errorf("of what was read again the memo is %v, %t", got, ok)
+		if got != (Memo{}) || !ok {
+			t.Errorf("of what was read again the memo is %+v, %t", got, ok)
 		}
 		return err
 	})
@@ -523,9 +524,8 @@ func TestUncacheUnchanged(t *testing.T) {
 	onHashAndZSet(t, st, func(h Hash, z ZSet, s *Shard) error {
 		for i := n / 2; i < 2*n; i++ {
 			before := s.cache.bytes
-			if err := h.NoteAbsent(numbered(i)); err != nil {
-				return err
-			}
+			h.o.hash.absent(numbered(i))
+			s.cache.charge(h.o)
 			if grown := s.cache.bytes - before; (grown > 0) != (i >= n) {
 				t.Errorf("the cache was charged %d bytes for field %d", grown, i)
 			}
@@ -615,7 +615,7 @@ func TestFetchKeepsToShard(t *testing.T) {
 	var elements [][]byte
 	for i := range n {
 		elements = append(elements, numbered(i))
-		if err := h.SetNew(numbered(i), nil, nil); err != nil {
+		if err := h.SetNew(numbered(i), nil, Memo{}); err != nil {
 			t.Fatal(err)
 		}
 	}

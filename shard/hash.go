@@ -17,7 +17,7 @@ type hashBody struct{ elements[fieldValue] }
 // fieldValue is a field's value as it is cached.
 type fieldValue struct {
 	text []byte
-	memo any // see SetMemo; nil if there is none
+	memo any // see Memo; nil if there is none
 }
 
 // memoBytes is what a memo may take in memory.
@@ -86,42 +86,55 @@ func (h Hash) Get(field []byte) (val []byte, ok bool, err error) {
 	return v.text, ok, err
 }
 
-// GetMemo is Get with the memo that was set with the value, nil if there was none or the cache has it no more. The value stays as it is
-// until the transaction commits.
-func (h Hash) GetMemo(field []byte) (val []byte, memo any, ok bool, err error) {
+// GetMemo is Get with the memo that was set with the value, a zero one if there was none or the cache has it no more. The value stays as it
+// is until the transaction commits.
+func (h Hash) GetMemo(field []byte) (val []byte, memo Memo, ok bool, err error) {
 	s, o, err := h.home(field)
 	if err != nil {
-		return nil, nil, false, err
+		return nil, memo, false, err
 	}
 	v, ok, err := s.field(o, field)
-	return v.text, v.memo, ok, err
+	if ok {
+		if memo.Of = v.memo; o.hash.last != nil { // it is the field's, which was found just now
+			memo.Lacking = o.hash.last.lacking
+		}
+	}
+	return v.text, memo, ok, err
 }
 
 // Cached is GetMemo if the cache answers for the field, which known tells. Otherwise it looks no further.
-func (h Hash) Cached(field []byte) (val []byte, memo any, ok, known bool, err error) {
-	s, o, err := h.home(field)
+func (h Hash) Cached(field []byte) (val []byte, memo Memo, ok, known bool, err error) {
+	_, o, err := h.home(field)
 	if err != nil || !o.knows(field) {
-		return nil, nil, false, false, err
+		return nil, memo, false, false, err
 	}
-	v, ok, err := s.field(o, field)
-	return v.text, v.memo, ok, true, err
+	val, memo, ok, err = h.GetMemo(field)
+	return val, memo, ok, true, err
 }
 
 // Set sets the field and tells whether it is new.
-func (h Hash) Set(field, val []byte) (created bool, err error) { return h.set(field, val, nil, false) }
+func (h Hash) Set(field, val []byte) (created bool, err error) {
+	return h.set(field, val, Memo{}, false)
+}
 
-// SetMemo is Set with a memo: what the caller knows of the value and would have to work out again when it reads it. The memo may not
-// change, and takes 64 bytes at most. The cache forgets it with the value, and does not have it when the value was read again.
-func (h Hash) SetMemo(field, val []byte, memo any) (created bool, err error) {
+// Memo is what the caller of SetMemo knows besides the value and would have to work out again when it reads it. The cache forgets it with the
+// value, and does not have it when the value was read again.
+type Memo struct {
+	Of      any    // of the value; may not change, and takes 64 bytes at most. Nil: nothing
+	Lacking Moment // since when another hash lacks a field of the same name, see Hash.Note
+}
+
+// SetMemo is Set with a memo.
+func (h Hash) SetMemo(field, val []byte, memo Memo) (created bool, err error) {
 	return h.set(field, val, memo, false)
 }
 
 // SetIdle is Set followed by Uncache, without memory of its own for the value.
 func (h Hash) SetIdle(field, val []byte) (created bool, err error) {
-	return h.set(field, val, nil, true)
+	return h.set(field, val, Memo{}, true)
 }
 
-func (h Hash) set(field, val []byte, memo any, idle bool) (created bool, err error) {
+func (h Hash) set(field, val []byte, memo Memo, idle bool) (created bool, err error) {
 	s, o, err := h.writable(field)
 	if err != nil {
 		return false, err
@@ -130,35 +143,39 @@ func (h Hash) set(field, val []byte, memo any, idle bool) (created bool, err err
 	if err != nil {
 		return false, err
 	}
+	if !ok {
+		o.arrivals.add(field)
+	}
 	if idle {
 		s.setIdle(o, field, val, old.size(), ok)
 	} else {
-		s.setField(o, field, fieldValue{val, memo}, old.size(), ok)
+		s.setField(o, field, val, memo, old.size(), ok)
 	}
 	return !ok, nil
 }
 
 // SetNew is SetMemo for a field that is not there, which the caller knows for sure, so it need not be looked for.
-func (h Hash) SetNew(field, val []byte, memo any) error {
+func (h Hash) SetNew(field, val []byte, memo Memo) error {
 	s, o, err := h.writable(field)
 	if err == nil {
-		s.setField(o, field, fieldValue{val, memo}, 0, false)
+		o.arrivals.add(field)
+		s.setField(o, field, val, memo, 0, false)
 	}
 	return err
 }
 
 // setField sets a field in place of the one that is there, if there is one, with a value of oldSize.
-func (s *Shard) setField(o *object, field []byte, val fieldValue, oldSize int, there bool) {
-	s.writeField(o, field, val.text, there)
+func (s *Shard) setField(o *object, field, val []byte, memo Memo, oldSize int, there bool) {
+	s.writeField(o, field, val, there)
 	if there {
 		s.outdate(o, field)
 	}
-	if val.memo != nil {
-		val.text = s.texts.copyOf(val.text)
+	if memo.Of != nil {
+		val = s.texts.copyOf(val)
 	} else {
-		val.text = append(make([]byte, 0, len(val.text)), val.text...)
+		val = append(make([]byte, 0, len(val)), val...)
 	}
-	o.hash.keep(field, val, oldSize)
+	o.hash.keep(field, fieldValue{val, memo.Of}, oldSize).lacking = memo.Lacking
 }
 
 // outdate has the memory of a field's value used again when the transaction has committed, if it was set with a memo: a task's JSON is
@@ -201,16 +218,6 @@ func (s *Shard) lastValue(val []byte) []byte {
 	}
 	rows := s.batch.Repr()
 	return rows[len(rows)-len(val) : len(rows) : len(rows)]
-}
-
-// NoteAbsent tells that the hash has no such field, which the caller knows for sure. So setting it needs no look into the store.
-func (h Hash) NoteAbsent(field []byte) error {
-	s, o, err := h.home(field)
-	if err == nil && o.hash != nil {
-		o.hash.absent(field)
-		s.cache.charge(o)
-	}
-	return err
 }
 
 // Uncache has the cache forget a field that nobody is expected to ask for soon, with the commit if the transaction has changed the hash.

@@ -69,6 +69,8 @@ type object struct {
 	zset   *zsetBody
 	stream *streamBody
 
+	arrivals arrivals // of a hash
+
 	ordered bool      // rows of elements stand where Tracker.Order says; of a hash or sorted set
 	track   *Tracking // what the key means to the tracker; nil if nothing
 	listed  bool      // its rows in the registry are there, or come with the commit
@@ -104,7 +106,7 @@ func (o *object) footprint() int {
 	case o.list != nil:
 		n += o.list.footprint()
 	case o.hash != nil:
-		n += o.hash.footprint()
+		n += o.hash.footprint() + o.arrivals.names.footprint()
 	case o.set != nil:
 		n += o.set.footprint()
 	case o.zset != nil:
@@ -288,6 +290,7 @@ func (o *object) commonName() *string {
 func (o *object) clear() {
 	o.kind, o.expireAt, o.id, o.count, o.str = KindNone, 0, 0, 0, nil
 	o.chunked, o.list, o.hash, o.set, o.zset, o.stream, o.ordered = nil, nil, nil, nil, nil, nil, false
+	o.arrivals = arrivals{}
 }
 
 // varintReader reads varints until one is bad; after that it yields zeros.

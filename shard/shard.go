@@ -71,6 +71,7 @@ type Shard struct {
 	keyBuf, valBuf []byte // scratch for rows
 	fetchBuf       []byte // keys of rows
 	looked         uint32 // see lookForRows
+	moments        Moment // the last one, see Hash.Moment
 	texts          texts
 }
 

@@ -79,7 +79,7 @@ func (m *textsModel) step(t *rapid.T, h Hash) (err error) {
 	var got []byte
 	switch rapid.IntRange(0, 7).Draw(t, "step") {
 	case 0, 1:
-		_, err = h.SetMemo(field, val, "memo")
+		_, err = h.SetMemo(field, val, Memo{Of: "memo"})
 		m.values[name] = string(val)
 	case 2:
 		_, err = h.SetIdle(field, val)
@@ -129,7 +129,7 @@ func TestTextsAreUsedAgain(t *testing.T) {
 		"read before": {func(h Hash, field []byte) error {
 			_, _, err := h.Get(field)
 			if err == nil {
-				_, err = h.SetMemo(field, old, "memo")
+				_, err = h.SetMemo(field, old, Memo{Of: "memo"})
 			}
 			return err
 		}, val, true},
@@ -140,7 +140,7 @@ func TestTextsAreUsedAgain(t *testing.T) {
 			defer closeTest(t, st)
 			var memory *byte
 			set := func(h Hash, field string, val []byte) {
-				if _, err := h.SetMemo([]byte(field), val, "memo"); err != nil {
+				if _, err := h.SetMemo([]byte(field), val, Memo{Of: "memo"}); err != nil {
 					t.Fatal(err)
 				}
 			}

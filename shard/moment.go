@@ -1,0 +1,100 @@
+package shard
+
+// A task's result goes into another hash than the task, and has to be looked for there first, since a hash counts its fields and most often has
+// never had this one. That it has not is known when the task is made or read, long before; so it is noted with the task, together with the
+// moment at which it was so. See ADR 0029.
+
+// Moment names what a hash lacked at a time, as far as one shard has it: a field that it lacked then and has not got since it still lacks. Zero
+// is no moment. The cache forgets moments with the hash's object, and when very much has come since; a field of which nothing is
+// known any more is looked for.
+type Moment uint32
+
+// arrivals are the fields that a hash may have got since the last moment that was asked for.
+type arrivals struct {
+	since Moment   // zero: nobody has asked
+	names *nameSet // nil: none came
+}
+
+// maxArrivals is how many names are kept before the moment is forgotten instead.
+const maxArrivals = 1 << 16
+
+// add notes a field that was not there.
+func (a *arrivals) add(field []byte) {
+	switch {
+	case a.since == 0:
+		return
+	case a.names == nil:
+		a.names = newNameSet(0)
+	case a.names.n == maxArrivals:
+		*a = arrivals{}
+		return
+	}
+	a.names.add(field)
+}
+
+// Moment is the present for the fields of the shard that has this one.
+func (h Hash) Moment(field []byte) (Moment, error) {
+	s, o, err := h.home(field)
+	if err != nil {
+		return 0, err
+	}
+	return s.moment(o), nil
+}
+
+func (s *Shard) moment(o *object) Moment {
+	if o.arrivals.since == 0 {
+		s.moments = max(s.moments+1, 1) // it may have come round
+		o.arrivals.since = s.moments
+	}
+	return o.arrivals.since
+}
+
+// lacksSince tells whether the object surely has no such field, which it lacked at the moment.
+func (o *object) lacksSince(field []byte, at Moment) bool {
+	a := &o.arrivals
+	return at != 0 && at == a.since && (a.names == nil || a.names.lacks(field))
+}
+
+// Knows tells whether it is known without a look into the store whether the field is there, given that it was not at the moment.
+func (h Hash) Knows(field []byte, at Moment) (bool, error) {
+	_, o, err := h.home(field)
+	return err == nil && (o.lacksSince(field, at) || o.knows(field)), err
+}
+
+// SetIdleSince is SetIdle for a field that was not there at the moment, which the caller forgets for this field.
+func (h Hash) SetIdleSince(field, val []byte, at Moment) (created bool, err error) {
+	s, o, err := h.writable(field)
+	if err != nil {
+		return false, err
+	}
+	if !o.lacksSince(field, at) {
+		return h.SetIdle(field, val)
+	}
+	s.setIdle(o, field, val, 0, false) // nobody else knows that it was not there, so it is no arrival
+	return true, nil
+}
+
+// Note keeps with a field, if it is cached, since when another hash lacks one of the same name. It is forgotten with the value, and when that
+// is set again.
+func (h Hash) Note(field []byte, lacking Moment) error {
+	_, o, err := h.home(field)
+	if err == nil && o.hash != nil {
+		if el := o.hash.find(field); el != nil && !el.dead {
+			el.lacking = lacking
+		}
+	}
+	return err
+}
+
+// Lacking reads fields together, as Fetch does, and calls fn with those that are not there, and the moment.
+func (h Hash) Lacking(fields [][]byte, fn func(field []byte, now Moment)) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	s, o, err := h.home(fields[0])
+	if err != nil {
+		return err
+	}
+	now := s.moment(o)
+	return h.fetch(fields, func(field []byte) { fn(field, now) })
+}
