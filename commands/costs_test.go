@@ -427,6 +427,11 @@ func TestClaimsOfNewTasks(t *testing.T) {
 	endAll("another client's tasks", 3*s.router.Topology().Count()) // their ids are at home on all shards, and 64 are looked for together
 	c.send(many)
 	id := c.claimed("q.claim w commands 1 mail")[0]
+	before := s.storeStats().RowsRead
+	c.want("$-1", "q.result "+id)
+	if n := s.storeStats().RowsRead - before; n > 0 {
+		t.Errorf("to tell that a task in progress has no result, %d rows are read", n)
+	}
 	c.want(":1", "hset codeq:results "+id+" {}")
 	c.want("+OK", "q.submit w "+id)
 	c.want(fmt.Sprint(":", 4*tasks+2), "hlen codeq:results")

@@ -189,13 +189,16 @@ func (t *Tx) readAhead(id []byte, from *claiming) error {
 // nextOf is a task that was taken from the list, and those that are next there, n of them in all.
 func (from *claiming) nextOf(id []byte, n int) ([][]byte, error) {
 	next, err := from.pending.Next(shard.Tail, n-1)
-	return append(append(make([][]byte, 0, n), id), next...), err
+	return append(append(make([][]byte, 0, 1+len(next)), id), next...), err
 }
 
-// seekResult finds out whether the task that was loaded has a result, if that is not known, and with it whether those have one that are
-// next in its list.
+// seekResult finds out whether the task that was loaded has a result, if that was not found out since the moment that is now, and with it
+// whether those have one that are next in its list.
 func (t *Tx) seekResult(id []byte, from *claiming) error {
-	if known, err := t.results.Knows(id, t.task.unanswered); known || err != nil {
+	if now, err := t.results.Moment(id); now == t.task.unanswered || err != nil {
+		return err
+	}
+	if known, err := t.results.Answers(id); known || err != nil {
 		return err
 	}
 	ids, err := from.nextOf(id, seekResultsOf)
@@ -205,7 +208,7 @@ func (t *Tx) seekResult(id []byte, from *claiming) error {
 	return t.seekResults(ids)
 }
 
-// seekResultsOf is for how many tasks that are cached results are sought together.
+// seekResultsOf is for how many tasks that are cached results are sought together, at most.
 const seekResultsOf = 64
 
 // seekResults notes with the tasks, as far as they are cached, which of them have no result.

@@ -229,9 +229,7 @@ func (t *Tx) giveBack(delayMs int64, reason []byte) (fate Fate, err error) {
 	switch {
 	case fate.Dead:
 		k.become(statusFailed, atDLQ)
-		if _, err = target.dlq.Add(k.id); err == nil {
-			err = t.results.Uncache(k.id) // that there is none need not be remembered
-		}
+		_, err = target.dlq.Add(k.id)
 	case delayMs == 0:
 		k.become(statusPending, atPending)
 		err = target.pending.Push(shard.Head, k.id)
@@ -303,6 +301,13 @@ func (t *Tx) Get(id []byte) (*View, error) {
 
 // Result returns the result of the task, nil when there is none yet. It is valid until t is used again.
 func (t *Tx) Result(id []byte) (*View, error) {
+	_, memo, _, _, err := t.tasks.Cached(id)
+	if err != nil {
+		return nil, err
+	}
+	if none, err := t.results.LacksSince(id, memo.Lacking); none || err != nil {
+		return nil, err
+	}
 	text, found, err := t.results.Get(id)
 	if err != nil {
 		return nil, err

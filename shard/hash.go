@@ -12,7 +12,10 @@ func (d DB) Hash(key []byte) (Hash, error) {
 }
 
 // hashBody caches a hash's fields.
-type hashBody struct{ elements[fieldValue] }
+type hashBody struct {
+	elements[fieldValue]
+	noted bool // some of them have noted what another hash lacks
+}
 
 // fieldValue is a field's value as it is cached.
 type fieldValue struct {
@@ -23,7 +26,9 @@ type fieldValue struct {
 // memoBytes is what a memo may take in memory.
 const memoBytes = 64
 
-func newHashBody(common *string) *hashBody { return &hashBody{newElements[fieldValue](common)} }
+func newHashBody(common *string) *hashBody {
+	return &hashBody{elements: newElements[fieldValue](common)}
+}
 
 // size is the value's resident size.
 func (v fieldValue) size() int {
@@ -175,7 +180,8 @@ func (s *Shard) setField(o *object, field, val []byte, memo Memo, oldSize int, t
 	} else {
 		val = append(make([]byte, 0, len(val)), val...)
 	}
-	o.hash.keep(field, fieldValue{val, memo.Of}, oldSize).lacking = memo.Lacking
+	el := o.hash.keep(field, fieldValue{val, memo.Of}, oldSize)
+	el.lacking, o.hash.noted = memo.Lacking, o.hash.noted || memo.Lacking != 0
 }
 
 // outdate has the memory of a field's value used again when the transaction has committed, if it was set with a memo: a task's JSON is

@@ -4,9 +4,9 @@ package shard
 // never had this one. That it has not is known when the task is made or read, long before; so it is noted with the task, together with the
 // moment at which it was so. See ADR 0029.
 
-// Moment names what a hash lacked at a time, as far as one shard has it: a field that it lacked then and has not got since it still lacks. Zero
-// is no moment. The cache forgets moments with the hash's object, and when very much has come since; a field of which nothing is
-// known any more is looked for.
+// Moment names a time from which on a shard knows what comes into its part of a hash: a field that was found lacking since then, and has not
+// come, the hash still lacks. Zero is no moment. The cache forgets moments with the hash's object, and when very much has come; a
+// field of which nothing is known any more is looked for.
 type Moment uint32
 
 // arrivals are the fields that a hash may have got since the last moment that was asked for.
@@ -55,13 +55,19 @@ func (o *object) lacksSince(field []byte, at Moment) bool {
 	return at != 0 && at == a.since && (a.names == nil || a.names.lacks(field))
 }
 
-// Knows tells whether it is known without a look into the store whether the field is there, given that it was not at the moment.
-func (h Hash) Knows(field []byte, at Moment) (bool, error) {
+// LacksSince tells whether the hash surely has no such field, which it lacked at the moment.
+func (h Hash) LacksSince(field []byte, at Moment) (bool, error) {
 	_, o, err := h.home(field)
-	return err == nil && (o.lacksSince(field, at) || o.knows(field)), err
+	return err == nil && o.lacksSince(field, at), err
 }
 
-// SetIdleSince is SetIdle for a field that was not there at the moment, which the caller forgets for this field.
+// Answers tells whether the cache knows of the field whether it is there, whatever was known at a moment.
+func (h Hash) Answers(field []byte) (bool, error) {
+	_, o, err := h.home(field)
+	return err == nil && o.knows(field), err
+}
+
+// SetIdleSince is SetIdle for a field that was not there at the moment, which the caller forgets for this field in the same transaction.
 func (h Hash) SetIdleSince(field, val []byte, at Moment) (created bool, err error) {
 	s, o, err := h.writable(field)
 	if err != nil {
@@ -70,17 +76,17 @@ func (h Hash) SetIdleSince(field, val []byte, at Moment) (created bool, err erro
 	if !o.lacksSince(field, at) {
 		return h.SetIdle(field, val)
 	}
-	s.setIdle(o, field, val, 0, false) // nobody else knows that it was not there, so it is no arrival
+	s.setIdle(o, field, val, 0, false) // nobody has that moment for the field any more, so it is no arrival
 	return true, nil
 }
 
-// Note keeps with a field, if it is cached, since when another hash lacks one of the same name. It is forgotten with the value, and when that
-// is set again.
+// Note keeps with a field, if it is cached, since when another hash lacks one of the same name. It is forgotten with the value, when that is
+// set again, and when the hash is renamed: the same field of another hash in its place may have a moment of its own then.
 func (h Hash) Note(field []byte, lacking Moment) error {
 	_, o, err := h.home(field)
 	if err == nil && o.hash != nil {
 		if el := o.hash.find(field); el != nil && !el.dead {
-			el.lacking = lacking
+			el.lacking, o.hash.noted = lacking, true
 		}
 	}
 	return err
@@ -97,4 +103,14 @@ func (h Hash) Lacking(fields [][]byte, fn func(field []byte, now Moment)) error 
 	}
 	now := s.moment(o)
 	return h.fetch(fields, func(field []byte) { fn(field, now) })
+}
+
+// forgetNotes forgets what Note and Memo have kept with the fields.
+func (b *hashBody) forgetNotes() {
+	if b.noted {
+		for _, el := range b.rows {
+			el.lacking = 0
+		}
+		b.noted = false
+	}
 }

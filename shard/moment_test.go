@@ -65,7 +65,7 @@ func (m *momentModel) step(t *rapid.T, db DB) error {
 	if err != nil {
 		return err
 	}
-	switch rapid.IntRange(0, 12).Draw(t, "step") {
+	switch rapid.IntRange(0, 14).Draw(t, "step") {
 	case 0, 1: // a task is made, and has no result
 		if m.results[name] {
 			return nil
@@ -97,6 +97,15 @@ func (m *momentModel) step(t *rapid.T, db DB) error {
 		clear(m.results)
 	case 12:
 		return m.swap(db)
+	case 13, 14: // tasks are put aside, or taken back
+		from, to := []byte("tasks"), []byte("old tasks")
+		if n, failed := tasks.Len(); failed != nil || n == 0 {
+			from, to = to, from
+		}
+		if there, failed := db.Exists(from); failed != nil || !there {
+			return failed
+		}
+		return db.Rename(from, to)
 	}
 	return err
 }
@@ -128,7 +137,7 @@ func (m *momentModel) answer(t *rapid.T, tasks, results Hash, field []byte) erro
 	if err != nil {
 		return err
 	}
-	known, err := results.Knows(field, memo.Lacking)
+	known, err := results.LacksSince(field, memo.Lacking)
 	if err != nil {
 		return err
 	}
@@ -181,7 +190,7 @@ func TestMomentIsForgotten(t *testing.T) {
 		at, err := h.Moment(field(0))
 		knows := func(i int, want bool) {
 			t.Helper()
-			if known, err := h.Knows(field(i), at); known != want || err != nil {
+			if known, err := h.LacksSince(field(i), at); known != want || err != nil {
 				t.Errorf("field %d is known: %t, %v; want %t", i, known, err, want)
 			}
 		}
@@ -234,5 +243,55 @@ func TestMomentOfRenamed(t *testing.T) {
 			t.Errorf("a field that is there is new: %t, of %d, %v", created, n, failed)
 		}
 		return err
+	})
+}
+
+// TestNotesOfRenamed: a hash that was put aside, and is back, knows nothing of what another one has noted in its place meanwhile.
+func TestNotesOfRenamed(t *testing.T) {
+	st := openFilled(t, 4)
+	defer closeTest(t, st)
+	onHashAndZSet(t, st, func(results Hash, _ ZSet, _ *Shard) error {
+		field, name := []byte("field"), []byte("tasks")
+		answer := func(want bool) error {
+			tasks, err := results.db.Hash(name)
+			if err != nil {
+				return err
+			}
+			_, memo, _, err := tasks.GetMemo(field)
+			if err != nil {
+				return err
+			}
+			if created, err := results.SetIdleSince(field, nil, memo.Lacking); created != want || err != nil {
+				t.Errorf("the field is new: %t, %v; want %t", created, err, want)
+			}
+			return nil
+		}
+		note := func() error {
+			tasks, err := results.db.Hash(name)
+			if err != nil {
+				return err
+			}
+			now, err := results.Moment(field)
+			if err == nil {
+				_, err = tasks.SetMemo(field, nil, Memo{Lacking: now})
+			}
+			return err
+		}
+		for i, do := range []func() error{
+			note,
+			func() error { return results.db.Rename(name, []byte("aside")) },
+			note,
+			func() error { return answer(true) },
+			func() error { return results.db.Rename([]byte("aside"), name) },
+			func() error { return answer(false) },
+		} {
+			if err := do(); err != nil {
+				return fmt.Errorf("step %d: %w", i, err)
+			}
+		}
+		if n, err := results.Len(); n != 5 || err != nil {
+			t.Errorf("there are %d fields, %v; want 5", n, err)
+		}
+		return nil
 	})
 }

@@ -29,8 +29,11 @@ func (s *Shard) rename(o, do *object) error {
 	s.setDeadline(o, 0)
 	s.modify(o)
 	s.modify(do)
-	do.arrivals = arrivals{} // what it lacked was not what it is now
 	do.kind, do.id, do.count, do.str, do.ordered = o.kind, o.id, o.count, o.str, o.ordered
+	do.arrivals = arrivals{} // what it lacked was not what it is now
+	if o.hash != nil {
+		o.hash.forgetNotes()
+	}
 	do.chunked, do.list, do.hash, do.set, do.zset, do.stream = o.chunked, o.list, o.hash, o.set, o.zset, o.stream
 	if do.stream != nil {
 		do.stream.news, do.stream.row = true, nil
