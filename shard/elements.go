@@ -71,6 +71,14 @@ func (e *elements[V]) find(name []byte) *element[V] {
 	return el
 }
 
+// alive is find for an element that exists.
+func (e *elements[V]) alive(name []byte) *element[V] {
+	if el := e.find(name); el != nil && !el.dead {
+		return el
+	}
+	return nil
+}
+
 // maxCommon is the length of names that collections may share.
 const maxCommon = 64
 

@@ -25,7 +25,7 @@ func (h Hash) Fetch(fields [][]byte) error { return h.fetch(fields, nil) }
 // Fetch has the cache answer for the members, those of them that are on the shard of the first.
 func (z ZSet) Fetch(members [][]byte) error { return z.fetch(members, nil) }
 
-// fetch calls lacking, if there is one, for the elements that are not there, and then the cache need not answer for them.
+// fetch calls lacking, if there is one, for the fields of a hash that are not there, and then the cache need not answer for them.
 func (h *handle) fetch(elements [][]byte, lacking func(element []byte)) error {
 	if len(elements) < fetchLeast {
 		return nil
@@ -116,26 +116,13 @@ func (o *object) knows(element []byte) bool {
 	return true // there is no such collection
 }
 
-// answers is knows; an element that is known not to be there is told to lacking, if that is not nil.
+// answers is knows; a field that is known not to be there is told to lacking, if that is not nil.
 func (o *object) answers(element []byte, lacking func(element []byte)) bool {
 	known := o.knows(element)
-	if known && lacking != nil && !o.has(element) {
+	if known && lacking != nil && (o.hash == nil || o.hash.alive(element) == nil) {
 		lacking(element)
 	}
 	return known
-}
-
-// has tells whether an element of a hash or sorted set is cached, and there.
-func (o *object) has(element []byte) bool {
-	switch {
-	case o.hash != nil:
-		el := o.hash.find(element)
-		return el != nil && !el.dead
-	case o.zset != nil:
-		el := o.zset.find(element)
-		return el != nil && !el.dead
-	}
-	return false
 }
 
 // learn caches what was found of an element of a hash or sorted set: the value of its row, or that there is none, unless that is told

@@ -1,5 +1,7 @@
 package shard
 
+import "math"
+
 // A task's result goes into another hash than the task, and has to be looked for there first, since a hash counts its fields and most often has
 // never had this one. That it has not is known when the task is made or read, long before; so it is noted with the task, together with the
 // moment at which it was so. See ADR 0029.
@@ -32,7 +34,8 @@ func (a *arrivals) add(field []byte) {
 	a.names.add(field)
 }
 
-// Moment is the present for the fields of the shard that has this one.
+// Moment is the present for the fields of the shard that has this one. Behind four thousand million of them a shard does without, so that
+// none comes twice: then it is zero.
 func (h Hash) Moment(field []byte) (Moment, error) {
 	s, o, err := h.home(field)
 	if err != nil {
@@ -42,8 +45,8 @@ func (h Hash) Moment(field []byte) (Moment, error) {
 }
 
 func (s *Shard) moment(o *object) Moment {
-	if o.arrivals.since == 0 {
-		s.moments = max(s.moments+1, 1) // it may have come round
+	if o.arrivals.since == 0 && s.moments < math.MaxUint32 {
+		s.moments++
 		o.arrivals.since = s.moments
 	}
 	return o.arrivals.since
@@ -85,7 +88,7 @@ func (h Hash) SetIdleSince(field, val []byte, at Moment) (created bool, err erro
 func (h Hash) Note(field []byte, lacking Moment) error {
 	_, o, err := h.home(field)
 	if err == nil && o.hash != nil {
-		if el := o.hash.find(field); el != nil && !el.dead {
+		if el := o.hash.alive(field); el != nil {
 			el.lacking, o.hash.noted = lacking, true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -213,7 +214,13 @@ func TestMomentIsForgotten(t *testing.T) {
 		if later == at {
 			t.Errorf("the moment is %d still", at)
 		}
-		return errors.Join(err, failed)
+		s.moments, h.o.arrivals = math.MaxUint32, arrivals{}
+		none, alsoFailed := h.Moment(field(0))
+		if at = none; none != 0 {
+			t.Errorf("behind the last moment comes %d", none)
+		}
+		knows(0, false)
+		return errors.Join(err, failed, alsoFailed)
 	})
 }
 
