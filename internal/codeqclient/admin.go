@@ -68,7 +68,7 @@ func (c *Client) Cleanup(ctx context.Context, before time.Time, limit int) (int,
 }
 
 func (c *Client) remove(ctx context.Context, id string, t *Task) error {
-	_, err := c.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	return transact(ctx, c.rdb, func(p redis.Pipeliner) error {
 		p.HDel(ctx, keyTasks, id)
 		p.ZRem(ctx, keyTTL, id)
 		p.Del(ctx, keyLease+id)
@@ -82,7 +82,6 @@ func (c *Client) remove(ctx context.Context, id string, t *Task) error {
 		p.SRem(ctx, q.DLQ(), id)
 		return nil
 	})
-	return err
 }
 
 // MigratePending moves up to n tasks, the next to be claimed first, from a pending list here to a queue of another

@@ -151,6 +151,21 @@ func (c *Client) again(ctx context.Context, op func() error) error {
 	}
 }
 
+// transact sends what queue adds as a transaction. A server that refuses a command while it is queued, as one does that is still loading, tells
+// why in the reply to it and EXECABORT in that to EXEC; the reason is the error here.
+func transact(ctx context.Context, rdb redis.Cmdable, queue func(redis.Pipeliner) error) error {
+	cmds, err := rdb.TxPipelined(ctx, queue)
+	if !redis.IsExecAbortError(err) {
+		return err
+	}
+	for _, cmd := range cmds {
+		if reason := cmd.Err(); reason != nil && !redis.IsExecAbortError(reason) {
+			return reason
+		}
+	}
+	return err
+}
+
 // keepUntil is the score in codeq:tasks:ttl of a task that changes now.
 func (c *Client) keepUntil() float64 { return float64(c.opts.Now().Add(retention).Unix()) }
 

@@ -174,7 +174,7 @@ func (c *Client) moveDue(ctx context.Context, q Queue, limit int) (int, error) {
 	}
 	c.claims.Lock()
 	defer c.claims.Unlock()
-	_, err = c.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	err = transact(ctx, c.rdb, func(p redis.Pipeliner) error {
 		for i, id := range ids {
 			p.ZRem(ctx, q.Delayed(), id)
 			if tasks[i] != nil {

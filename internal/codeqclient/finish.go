@@ -34,12 +34,11 @@ func (c *Client) held(ctx context.Context, id, worker string, op func(t *Task) e
 func (c *Client) Heartbeat(ctx context.Context, id, worker string, lease time.Duration) error {
 	return c.held(ctx, id, worker, func(t *Task) error {
 		t.LeaseUntil = c.opts.Now().Add(lease).UTC().Format(leaseStamp)
-		_, err := c.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		return transact(ctx, c.rdb, func(p redis.Pipeliner) error {
 			p.Expire(ctx, keyLease+id, lease)
 			c.save(ctx, p, t)
 			return nil
 		})
-		return err
 	})
 }
 
@@ -47,14 +46,13 @@ func (c *Client) Heartbeat(ctx context.Context, id, worker string, lease time.Du
 func (c *Client) Abandon(ctx context.Context, q Queue, id, worker string) error {
 	return c.held(ctx, id, worker, func(t *Task) error {
 		t.Status, t.LastKnownLocation, t.WorkerID, t.LeaseUntil = Pending, atPending, "", ""
-		_, err := c.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		return transact(ctx, c.rdb, func(p redis.Pipeliner) error {
 			p.SRem(ctx, q.InProgress(), id)
 			p.LPush(ctx, q.Pending(t.Priority), id)
 			p.Del(ctx, keyLease+id)
 			c.save(ctx, p, t)
 			return nil
 		})
-		return err
 	})
 }
 
@@ -72,7 +70,7 @@ func (c *Client) giveBack(ctx context.Context, q Queue, t *Task, delay time.Dura
 	if dead {
 		t.Status, t.LastKnownLocation = Failed, atDLQ
 	}
-	_, err := c.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	return transact(ctx, c.rdb, func(p redis.Pipeliner) error {
 		p.SRem(ctx, q.InProgress(), t.ID)
 		p.Del(ctx, keyLease+t.ID)
 		if dead {
@@ -83,7 +81,6 @@ func (c *Client) giveBack(ctx context.Context, q Queue, t *Task, delay time.Dura
 		c.save(ctx, p, t)
 		return nil
 	})
-	return err
 }
 
 // Submit ends a task: COMPLETED with a result, FAILED when failure is not empty.
@@ -130,12 +127,11 @@ func (c *Client) storeResult(ctx context.Context, t *Task, result json.RawMessag
 
 func (c *Client) release(ctx context.Context, q Queue, t *Task) error {
 	t.LastKnownLocation, t.UpdatedAt = atNowhere, c.opts.Now().UTC()
-	_, err := c.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	return transact(ctx, c.rdb, func(p redis.Pipeliner) error {
 		p.HSet(ctx, keyTasks, t.ID, t.encode())
 		p.SRem(ctx, q.InProgress(), t.ID)
 		p.Del(ctx, keyLease+t.ID)
 		p.ZAdd(ctx, keyTTL, redis.Z{Score: c.keepUntil(), Member: t.ID})
 		return nil
 	})
-	return err
 }

@@ -118,12 +118,11 @@ func (c *Client) UpdateTopic(ctx context.Context, name string, change func(old s
 			if err != nil && !errors.Is(err, redis.Nil) {
 				return err
 			}
-			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			return transact(ctx, tx, func(p redis.Pipeliner) error {
 				p.Set(ctx, key, change(old), 0)
 				p.SAdd(ctx, keyTopics, name)
 				return nil
 			})
-			return err
 		}, key)
 		if !errors.Is(err, redis.TxFailedErr) {
 			return err
@@ -138,12 +137,11 @@ func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 		if n, err := tx.Exists(ctx, keyTopic+name).Result(); err != nil || n == 0 {
 			return err
 		}
-		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		return transact(ctx, tx, func(p redis.Pipeliner) error {
 			p.Del(ctx, keyTopic+name)
 			p.SRem(ctx, keyTopics, name)
 			return nil
 		})
-		return err
 	}, keyTopic+name)
 }
 
