@@ -18,6 +18,7 @@ type Shard struct {
 	name        string
 	db          *pebble.DB
 	compactions *compactions // of db
+	cuts        cuts
 
 	wake chan struct{} // tells the janitor that there may be work earlier than it thinks; capacity 1
 

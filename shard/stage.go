@@ -586,7 +586,13 @@ func (s *Shard) hasten(g *stage, chain int) error {
 
 // applyStage applies the rows of a stage in steps, and between them what somebody waits for.
 func (s *Shard) applyStage(g *stage) error {
-	for rows := g.all(); len(rows) > 0; {
+	rows := g.all()
+	if s.cuts.stale.Load() {
+		s.cuts.reload(s.db)
+	}
+	s.noteCuts(g, rows, len(g.data))
+	s.cuts.publish(2 * s.store.opts.MemtableBytes) // a stage has rows as well that are never applied
+	for len(rows) > 0 {
 		b := s.db.NewBatchWithSize(stageStep + stageStep/4)
 		rows = g.fill(b, rows, stageStep)
 		if err := errors.Join(s.applyBatch(b), b.Close()); err != nil {
@@ -611,6 +617,7 @@ func (s *Shard) applyRows(g *stage, rows []sortedRow) error {
 	}
 	b := s.db.NewBatch()
 	g.fill(b, rows, math.MaxInt)
+	s.noteCuts(g, rows, b.Len())
 	return errors.Join(s.applyBatch(b), b.Close())
 }
 
@@ -619,4 +626,12 @@ func (s *Shard) applyBatch(b *pebble.Batch) error {
 		return fmt.Errorf("shard %s: apply: %w", s.name, err)
 	}
 	return nil
+}
+
+// noteCuts notes that rows of a stage are applied, size bytes of them. They are in order, but for the state row behind them.
+func (s *Shard) noteCuts(g *stage, rows []sortedRow, size int) {
+	if n := len(rows); n > 0 && g.data[rows[n-1].row.key] == rowState {
+		rows = rows[:n-1]
+	}
+	s.cuts.note(len(rows), func(i int) []byte { return g.keyOf(rows[i].row) }, size)
 }

@@ -280,6 +280,7 @@ func (s *Shard) open(f format) error {
 	if err := s.identify(f); err != nil {
 		return err
 	}
+	s.cuts.stale.Store(true)
 	return s.loadState()
 }
 
@@ -308,8 +309,8 @@ const (
 const layersL0 = 20
 
 // pebbleOptions departs from Pebble's defaults where they were measured to hurt: larger memtables, a later
-// start of L0 compactions and none for tombstones' sake alone, bloom filters, long values apart, the compression that is the fastest
-// to undo (MinLZ; snappy where that has no assembly). There is no WAL: the store's own log stands in for it (ADR 0002).
+// start of L0 compactions and none for tombstones' sake alone, a larger level below L0 and tables that leave out what waits (ADR 0030), bloom
+// filters, long values apart, the compression that is the fastest to undo (MinLZ; snappy where that has no assembly). There is no WAL: the store's own log stands in for it (ADR 0002).
 func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	guard := &flushGuard{store: st, shard: s.name}
 	o := &pebble.Options{
@@ -322,18 +323,20 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       2 * layersL0, // Pebble counts a layer twice
 		L0StopWritesThreshold:       64,
-		LBaseMaxBytes:               64 << 20,
+		LBaseMaxBytes:               256 << 20,
 		MaxOpenFiles:                fileCacheSize,
 		Logger:                      &pebbleLogger{store: st, shard: s.name},
 		EventListener: &pebble.EventListener{
 			FlushEnd:        guard.flushEnded,
 			BackgroundError: guard.backgroundError,
+			CompactionEnd:   s.cuts.compacted,
 		},
 	}
 	s.compactions = newCompactions(st.clock)
 	o.Experimental.CompactionScheduler = s.compactions
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
 	o.Experimental.TombstoneDenseCompactionThreshold = -1 // never: see ADR 0023
+	o.Experimental.SpanPolicyFunc = s.cuts.policy
 	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
 		return pebble.ValueSeparationPolicy{Enabled: true, MinimumSize: apartBytes, MaxBlobReferenceDepth: apartDepth,
 			RewriteMinimumAge: apartAge, TargetGarbageRatio: apartGarbage}
@@ -342,6 +345,7 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
+	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy // Pebble asks none there
 	return o
 }
 
