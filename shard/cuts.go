@@ -13,13 +13,13 @@ import (
 
 // cuts says where the tables of a flush end. A queue with a backlog is written at both of its ends, so a flush has rows from before all that
 // waits and rows from behind it. A table with both would have L0's next compaction write all between them anew, which no row of
-// the flush is about: the more waits, the more. So tables end where the rows that are written leave out that much of the level below. See ADR
-// 0030.
+// the flush is about: the more waits, the more. So tables end where the rows that are written leave out that much of the level below, those
+// that compactions make as well, which Pebble does not tell from those of flushes. See ADR 0030.
 //
 // What it knows is about right at best: levels change, and rows of large commits are not looked at. Tables that end anywhere else are as
 // true.
 type cuts struct {
-	stale atomic.Bool // the levels have changed since below was made
+	stale atomic.Int32 // how often below is to be made again, since the levels have changed
 
 	mu      sync.Mutex   // guards what follows
 	below   []lowerTable // of the level below L0, in order
@@ -39,7 +39,7 @@ const (
 	// cutBytes of a level that are left out are worth a table. A table costs about a millisecond; a megabyte that is compacted costs twenty, in
 	// one of layersL0 flushes.
 	cutBytes = 1 << 20
-	// maxCuts is how many cuts there are at a time, those that leave out most. A flush makes a table for each at most.
+	// maxCuts is how many cuts there are at a time, those that leave out most: a flush makes so many tables more at most.
 	maxCuts = 32
 )
 
@@ -59,12 +59,13 @@ func (c *cuts) policy(start []byte) (_ pebble.SpanPolicy, end []byte, _ error) {
 	return pebble.SpanPolicy{}, end, nil
 }
 
-// compacted notes that the levels have changed.
-func (c *cuts) compacted(pebble.CompactionInfo) { c.stale.Store(true) }
+// compacted notes that the levels have changed. It is called a moment before the change can be seen, so below is made again with the next
+// stage, and with the one after that.
+func (c *cuts) compacted(pebble.CompactionInfo) { c.stale.Store(2) }
 
 // reload lists the tables of the level below L0, if they can be listed.
 func (c *cuts) reload(db *pebble.DB) {
-	c.stale.Store(false)
+	c.stale.Add(-1)
 	levels, err := db.SSTables()
 	if err != nil {
 		return // what was known goes on to be about right

@@ -587,7 +587,7 @@ func (s *Shard) hasten(g *stage, chain int) error {
 // applyStage applies the rows of a stage in steps, and between them what somebody waits for.
 func (s *Shard) applyStage(g *stage) error {
 	rows := g.all()
-	if s.cuts.stale.Load() {
+	if s.cuts.stale.Load() > 0 {
 		s.cuts.reload(s.db)
 	}
 	s.noteCuts(g, rows, len(g.data))

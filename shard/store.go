@@ -280,7 +280,7 @@ func (s *Shard) open(f format) error {
 	if err := s.identify(f); err != nil {
 		return err
 	}
-	s.cuts.stale.Store(true)
+	s.cuts.stale.Store(1)
 	return s.loadState()
 }
 
@@ -308,6 +308,9 @@ const (
 // next level anew, whether one flush has touched them or twenty.
 const layersL0 = 20
 
+// flushTables is more than the tables that a flush makes, but for those that cuts add: their number is not to have L0 compacted before its layers.
+const flushTables = 16
+
 // pebbleOptions departs from Pebble's defaults where they were measured to hurt: larger memtables, a later
 // start of L0 compactions and none for tombstones' sake alone, a larger level below L0 and tables that leave out what waits (ADR 0030), bloom
 // filters, long values apart, the compression that is the fastest to undo (MinLZ; snappy where that has no assembly). There is no WAL: the store's own log stands in for it (ADR 0002).
@@ -322,6 +325,7 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 		MemTableSize:                uint64(st.opts.MemtableBytes),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       2 * layersL0, // Pebble counts a layer twice
+		L0CompactionFileThreshold:   layersL0 * (maxCuts + flushTables),
 		L0StopWritesThreshold:       64,
 		LBaseMaxBytes:               256 << 20,
 		MaxOpenFiles:                fileCacheSize,

@@ -438,26 +438,18 @@ func (s *Shard) settleAgenda(o *object) {
 		if o.zset.low.tree != nil && o.zset.low.tree.Len() > agendaSize {
 			o.zset.cutLow()
 		}
-		s.schedule(o.db.n, o.key, s.notDueBefore(o))
+		first, err := s.endOf(o, false)
+		if err != nil {
+			s.schedule(o.db.n, o.key, 0) // whoever does it meets the error
+			return
+		}
+		s.schedule(o.db.n, o.key, DueMs(first.score))
 	case o.track.Agenda:
 		s.unschedule(o.db.n, o.key)
 	case o.track.AuditMs > 0 && o.foreign && s.times.agendas[agendaKey{o.db.n, o.key}] == nil:
 		s.schedule(o.db.n, o.key, s.store.clock.NowMs()+o.track.AuditMs)
 	}
 	o.foreign = false
-}
-
-// notDueBefore is a time before which nothing of the agenda is due: that of its first entry, or an earlier one that is still to come and known
-// without a look at rows. A backlog's first entries come and go long before their time.
-func (s *Shard) notDueBefore(o *object) int64 {
-	if bound := DueMs(o.zset.lowest()); bound > s.store.clock.NowMs() {
-		return bound
-	}
-	first, err := s.endOf(o, false)
-	if err != nil {
-		return 0 // whoever does it meets the error
-	}
-	return DueMs(first.score)
 }
 
 // lapsed has the tracker act on a lease that was removed since its deadline has passed.

@@ -187,45 +187,6 @@ func TestAgendas(t *testing.T) {
 	}
 }
 
-// TestAgendaOfBacklog: the first members of an agenda come and go before their time, and nobody looks for what comes next before that time.
-func TestAgendaOfBacklog(t *testing.T) {
-	tt := startTracking(t)
-	const n = agendaSize + windowSize
-	each := func(to int, fn func(z ZSet, i int) error) {
-		tt.do(func(_ *Tx, db DB) error {
-			z, err := db.ZSet([]byte("agenda:1"))
-			for i := 0; i < to && err == nil; i++ {
-				err = fn(z, i)
-			}
-			return err
-		})
-	}
-	each(n, func(z ZSet, i int) error {
-		return z.SetNew(numbered(i), float64(testStart.Unix()+60+int64(i)))
-	})
-	before := stats(tt.st).RowsRead
-	each(windowSize, func(z ZSet, i int) error {
-		_, err := z.Remove(numbered(i))
-		return err
-	})
-	if read := stats(tt.st).RowsRead - before; read != 0 {
-		t.Errorf("%d rows were read", read)
-	}
-	const last = 60 + windowSize - 1 // of those that are gone, in seconds
-	if again := tt.want(); !again.Equal(testStart.Add(last * time.Second)) {
-		t.Errorf("the next look is at %v", again)
-	}
-	tt.clk.Advance(last * time.Second)
-	if again := tt.want(fmt.Sprint("due agenda:1 ", last*1000)); !again.Equal(testStart.Add((last + 1) * time.Second)) {
-		t.Errorf("the next is due at %v", again)
-	}
-	tt.clk.Advance(time.Second)
-	tt.want(fmt.Sprint("due agenda:1 ", (last+1)*1000))
-	if first := tt.want(); !first.Equal(testStart.Add((last + 2) * time.Second)) {
-		t.Errorf("the one behind it is due at %v", first)
-	}
-}
-
 // TestAgendasGoOn: what one call leaves is done by the next, and others get their turn before that.
 func TestAgendasGoOn(t *testing.T) {
 	tt := startTracking(t)

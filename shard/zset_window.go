@@ -2,8 +2,6 @@ package shard
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/tidwall/btree"
@@ -101,20 +99,6 @@ func (b *zsetBody) lowMark() []byte {
 		}
 	}
 	return mark[:min(len(mark), maxMarkBytes)]
-}
-
-// lowest is a lower bound of the scores, that of the first entry if it is cached.
-func (b *zsetBody) lowest() float64 {
-	switch {
-	case b.low.tree == nil && len(b.low.mark) >= scoreSize:
-		return scoreFromSortable(binary.BigEndian.Uint64(b.low.mark))
-	case b.low.tree == nil:
-		return math.Inf(-1)
-	}
-	if first, ok := b.low.tree.Min(); ok {
-		return first.score
-	}
-	return b.low.bound.score
 }
 
 // highMark is above the live score rows' suffixes, empty for none. It is kept only if the high end was ever cut, since it
