@@ -70,12 +70,13 @@ func (c *cuts) reload(db *pebble.DB) {
 	if err != nil {
 		return // what was known goes on to be about right
 	}
-	for _, level := range levels[1:] {
-		if len(level) > 0 {
-			c.replace(level)
-			return
+	var below []pebble.SSTableInfo
+	for _, below = range levels[1:] {
+		if len(below) > 0 {
+			break
 		}
 	}
+	c.replace(below) // also when nothing is left anywhere
 }
 
 // replace has other tables stand for what was applied before. Where there was none, rows may have been applied.
@@ -129,7 +130,8 @@ func (c *cuts) publish(window int) {
 	c.keys.Store(&keys)
 }
 
-// gaps returns, for who has locked mu, the last keys of the gaps that are worth a cut: tables side by side that no row was applied to in the last window bytes.
+// gaps returns, for who has locked mu, where the last tables of the gaps that are worth a cut begin. A gap is tables side by side that no row
+// was applied to in the last window bytes.
 func (c *cuts) gaps(window int) [][]byte {
 	type gap struct {
 		size uint64

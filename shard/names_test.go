@@ -35,7 +35,7 @@ func TestNameSet(t *testing.T) {
 			t.Fatalf("%d names, want %d", s.n, len(there))
 		}
 	}
-	if len(mistaken) > 4 { // two of the 4000 names have a hash in common with a chance of one in 500; four, each time that one of them is asked for
+	if len(mistaken) > 4 { // a chance of one in 500 has two of the 4000 names share a hash, and either may be taken for the other
 		t.Errorf("%d names that are not there are not said to be lacking", len(mistaken))
 	}
 	if full(s.n, len(s.cells)) || s.footprint() > 4*16<<10 {

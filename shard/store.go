@@ -313,7 +313,8 @@ const flushTables = 16
 
 // pebbleOptions departs from Pebble's defaults where they were measured to hurt: larger memtables, a later
 // start of L0 compactions and none for tombstones' sake alone, a larger level below L0 and tables that leave out what waits (ADR 0030), bloom
-// filters, long values apart, the compression that is the fastest to undo (MinLZ; snappy where that has no assembly). There is no WAL: the store's own log stands in for it (ADR 0002).
+// filters but for the last level, long values apart, the compression that is the fastest to undo (MinLZ; snappy where that has no
+// assembly). There is no WAL: the store's own log stands in for it (ADR 0002).
 func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	guard := &flushGuard{store: st, shard: s.name}
 	o := &pebble.Options{
