@@ -92,10 +92,15 @@ func (s *Shard) fetch(o *object, rows []fetched, lacking func(element []byte)) e
 				more, stride = it.SeekGE(row.key), stride/2
 			}
 		}
+		if !more && it.Error() != nil {
+			break // which is not to say that there is no such row
+		}
 		var val []byte
 		found := more && bytes.Equal(it.Key(), row.key)
 		if found {
-			val = it.Value()
+			if val, err = it.ValueAndErr(); err != nil {
+				break
+			}
 			bytesRead += len(val)
 		}
 		if err = s.learn(o, row.element, val, found, lacking); err != nil || bytesRead > fetchBytes {

@@ -355,7 +355,11 @@ func (s *Shard) clearKeyspace() (cleared bool, err error) {
 	for n := 0; ok && n < walkBatch && s.batch.Len() < clearBytes; ok = it.Next() {
 		n++
 		var o object
-		if err := o.decode(it.Value()); err == nil && o.hasRows() {
+		val, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
+		if err := o.decode(val); err == nil && o.hasRows() {
 			s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), o.id)
 			s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(o.grave())}, uint64(o.count)))
 		}
@@ -380,7 +384,11 @@ func (s *Shard) clearCollections() (cleared bool, err error) {
 	rows := 0
 	for ok := it.First(); ok && rows < clearBatch && s.batch.Len() < clearBytes; ok = it.Next() {
 		cleared = true
-		key, val := it.Key(), it.Value()
+		key := it.Key()
+		val, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
 		id := binary.BigEndian.Uint64(key[1:])
 		count, _ := binary.Uvarint(val[1:])
 		rows++

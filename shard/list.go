@@ -307,7 +307,10 @@ func (s *Shard) eachIndex(o *object, from, to int64, end End, fn func(listItem) 
 		first, next = it.Last, it.Prev
 	}
 	for ok := first(); ok; ok = next() {
-		v := it.Value()
+		v, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
 		if !fn(listItem{index: indexOf(it.Key()), val: append(make([]byte, 0, len(v)), v...)}) {
 			break
 		}
@@ -343,7 +346,9 @@ func (s *Shard) everyIndex(o *object, from, to int64, end End, fn func(listItem)
 		}
 		applied := ok && indexOf(it.Key()) == index
 		if !staged && applied {
-			val = it.Value()
+			if val, err = it.ValueAndErr(); err != nil {
+				break
+			}
 		}
 		if deleted || !staged && !applied {
 			err = s.readError(errCorruptRow)

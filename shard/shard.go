@@ -462,7 +462,8 @@ func (s *Shard) iterateApplied(r pebble.Reader, start, end []byte) (*pebble.Iter
 	return it, nil
 }
 
-// finish closes an iterator and returns what went wrong while it ran.
+// finish closes an iterator and returns what went wrong while it ran. An iterator that could not read what is next is at its end, so nothing
+// follows from an end before that; and since a value may be read apart from its key, values are asked for by ValueAndErr.
 func (s *Shard) finish(it *pebble.Iterator) error {
 	s.stats.RowsRead += int64(stepsOf(it))
 	if err := it.Close(); err != nil {
@@ -478,7 +479,8 @@ func stepsOf(it *pebble.Iterator) int {
 	return stats.ForwardSeekCount[rows] + stats.ReverseSeekCount[rows] + stats.ForwardStepCount[rows] + stats.ReverseStepCount[rows]
 }
 
-// view passes a row's value to fn, which may not keep it. Without a row it returns pebble.ErrNotFound.
+// view passes a row's value to fn, which may not keep it. Without a row it returns pebble.ErrNotFound. What fn makes of the value
+// counts only if there is no error.
 func (s *Shard) view(key []byte, fn func(val []byte) error) error {
 	s.stats.RowsRead++
 	val, deleted, staged := s.row(key)
@@ -493,7 +495,9 @@ func (s *Shard) view(key []byte, fn func(val []byte) error) error {
 		return err
 	}
 	err = fn(val)
-	_ = closer.Close() // releases a reference to a block; it has no error to tell
+	if failed := closer.Close(); failed != nil { // the value is in a file of values that could not be read, and fn has seen none
+		return failed
+	}
 	return err
 }
 

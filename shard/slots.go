@@ -404,7 +404,10 @@ func (s *Shard) readSlots(o *object, slot, last uint16) error {
 			break
 		}
 		more = false
-		val := it.Value()
+		val, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
 		q.items.PushBack(listItem{index: index, val: append(make([]byte, 0, len(val)), val...)})
 		bytes += len(val) + listItemOverhead
 		q.below = index

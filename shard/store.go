@@ -547,7 +547,10 @@ func (s *Shard) durableNumber() (uint64, error) {
 	}
 	st := shardState{}
 	if it.First() {
-		st, err = decodeState(it.Value(), s.store.opts.Databases)
+		var val []byte
+		if val, err = it.ValueAndErr(); err == nil {
+			st, err = decodeState(val, s.store.opts.Databases)
+		}
 	}
 	if closing := it.Close(); closing != nil { // not finish, which counts what is read under the shard's lock
 		err = errors.Join(err, s.readError(closing))

@@ -359,7 +359,11 @@ func (s *Shard) entryRows(o *object, from, to StreamID, rev bool, fn func(stream
 	for ok := begin(); ok && goOn; ok = next() {
 		id := streamIDOf(it.Key())
 		if _, gone := b.gone[id]; !gone {
-			goOn = fn(streamEntry{id, it.Value()})
+			raw, err := it.ValueAndErr()
+			if err != nil {
+				break
+			}
+			goOn = fn(streamEntry{id, raw})
 		}
 	}
 	return goOn, s.finish(it)

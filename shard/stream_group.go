@@ -113,7 +113,11 @@ func (s *Shard) loadGroups(o *object) error {
 		}
 		for ok := it.First(); ok && err == nil; ok = it.Next() {
 			name := string(it.Key()[elementPrefixLen:])
-			if groups[name], err = decodeGroup(name, it.Value()); err != nil {
+			val, unread := it.ValueAndErr()
+			if unread != nil {
+				break
+			}
+			if groups[name], err = decodeGroup(name, val); err != nil {
 				err = s.readError(err)
 			}
 			size += streamGroupOverhead + len(name)
@@ -139,7 +143,11 @@ func (s *Shard) loadConsumers(o *object, g *streamGroup) error {
 			return err
 		}
 		for ok := it.First(); ok && err == nil; ok = it.Next() {
-			r := varintReader{rest: it.Value()}
+			val, unread := it.ValueAndErr()
+			if unread != nil {
+				break
+			}
+			r := varintReader{rest: val}
 			c := &streamConsumer{name: string(it.Key()[elementPrefixLen:]), number: uint32(r.uvarint()), pending: int64(r.uvarint()),
 				seenMs: int64(r.uvarint())}
 			if r.bad {
@@ -427,7 +435,11 @@ func (s *Shard) digGroups(id uint64) error {
 		return err
 	}
 	for ok := it.First(); ok; ok = it.Next() {
-		if g, err := decodeGroup("", it.Value()); err == nil {
+		val, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
+		if g, err := decodeGroup("", val); err == nil {
 			s.dig(kindGroup, g.id, g.pending+int64(g.consumers))
 		}
 	}

@@ -257,7 +257,11 @@ func (g Group) eachRow(from, to StreamID, fn func(Pending) bool) error {
 		return err
 	}
 	for ok := it.First(); ok; ok = it.Next() {
-		n, err := g.g.decodeNack(streamIDOf(it.Key()), it.Value())
+		val, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
+		n, err := g.g.decodeNack(streamIDOf(it.Key()), val)
 		if err != nil {
 			return errors.Join(s.readError(err), s.finish(it))
 		}

@@ -325,13 +325,17 @@ func (s *Shard) walkChunks(o *object, first, last int64, fn func(n int64, data [
 		}
 	}
 	for ok := it.First(); ok && !stopped; ok = it.Next() {
+		data, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
 		n := indexOf(it.Key())
 		cacheGap(n)
 		if _, ok := b.cached[n]; !ok && keep {
-			b.put(n, &chunk{data: bytes.Clone(it.Value())})
+			b.put(n, &chunk{data: bytes.Clone(data)})
 		}
 		next = n + 1
-		stopped = !fn(n, it.Value())
+		stopped = !fn(n, data)
 	}
 	if err := s.finish(it); err != nil {
 		return err

@@ -285,7 +285,10 @@ func (s *Shard) eachRow(start, end []byte, fn func(row, val []byte) error) error
 		return err
 	}
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		err = fn(it.Key(), it.Value())
+		var val []byte
+		if val, err = it.ValueAndErr(); err == nil {
+			err = fn(it.Key(), val)
+		}
 	}
 	if closing := s.finish(it); err == nil {
 		err = closing

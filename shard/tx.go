@@ -357,7 +357,10 @@ func (tx *Tx) EachSystem(prefix string, fn func(name string, val []byte) error) 
 		return err
 	}
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		err = fn(string(it.Key()[1:]), it.Value())
+		var val []byte
+		if val, err = it.ValueAndErr(); err == nil {
+			err = fn(string(it.Key()[1:]), val)
+		}
 	}
 	return errors.Join(err, s.finish(it))
 }

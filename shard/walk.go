@@ -39,7 +39,11 @@ func (s *Shard) eachElement(o *object, from uint32, fn func(name, val []byte) bo
 	}
 	goOn = true
 	for ok := it.First(); ok && goOn; ok = it.Next() {
-		goOn = fn(fieldOf(it.Key()), it.Value())
+		val, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
+		goOn = fn(fieldOf(it.Key()), val)
 	}
 	return goOn, s.finish(it)
 }
@@ -256,7 +260,11 @@ func (d DB) scanKeys(ordinal int, from uint32, count int, fn func(key []byte, ki
 		}
 		visited++
 		name := key[metaPrefixLen:]
-		kind, expireAt, err := decodeHead(it.Value())
+		val, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
+		kind, expireAt, err := decodeHead(val)
 		if err != nil {
 			return 0, 0, errors.Join(s.readError(err), s.finish(it))
 		}
