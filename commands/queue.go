@@ -397,7 +397,7 @@ func resultCommand(c *Call) error {
 		writeView(out, view)
 		return true, nil
 	}
-	b := blocking{kind: shard.KindHash, keys: [][]byte{queue.ResultKey()}, element: id, timeout: timeout, try: try, nothing: replyNull}
+	b := blocking{kind: shard.KindHash, keys: queue.ResultKeys(), element: id, timeout: timeout, try: try, nothing: replyNull}
 	if blocks {
 		return c.block(b)
 	}

@@ -80,7 +80,7 @@ func lastOf(list shard.List, n, skip, count int64, ids [][]byte) ([][]byte, erro
 	return ids, err
 }
 
-// Peek calls fn with tasks of a place, which it may not keep.
+// Peek calls fn with tasks of a place, which it may not keep. Of dead ones whose JSON can't be used it shows the id, and as error why.
 func (t *Tx) Peek(name Name, place Place, offset, count int64, fn func(*View)) error {
 	if _, err := t.locate(name); err != nil {
 		return err
@@ -91,18 +91,29 @@ func (t *Tx) Peek(name Name, place Place, offset, count int64, fn func(*View)) e
 	}
 	for _, id := range ids {
 		found, err := t.load(id)
-		if isUnusable(err) || err == nil && !found {
+		unusable := isUnusable(err)
+		switch {
+		case unusable && place == supplier.DLQ:
+			t.json = appendDamaged(t.json[:0], id, err)
+			err = t.view.read(t.json, false)
+		case unusable || err == nil && !found:
 			continue
+		case err == nil:
+			err = t.view.read(t.task.text, true)
 		}
 		if err != nil {
-			return err
-		}
-		if err := t.view.read(t.task.text, true); err != nil {
 			return err
 		}
 		fn(&t.view)
 	}
 	return nil
+}
+
+// appendDamaged appends what is shown of a task whose JSON can't be used.
+func appendDamaged(dst, id []byte, err error) []byte {
+	dst = appendString(append(dst, `{"id":`...), id)
+	dst = appendString(append(dst, `,"error":`...), []byte(err.Error()))
+	return append(dst, '}')
 }
 
 // Requeue makes dead tasks of the queue pending again, with no attempt counted: those that are named, or up to count.
@@ -144,7 +155,7 @@ func (t *Tx) Requeue(name Name, named [][]byte, count int64) (n int64, err error
 	return n, nil
 }
 
-// revive makes one dead task pending. One whose JSON can't be used stays where it is.
+// revive makes one dead task pending. One whose JSON can't be used stays where it is, and the entry of one that is elsewhere goes.
 func (t *Tx) revive(dlq shard.Set, id []byte) (bool, error) {
 	found, err := t.load(id)
 	if isUnusable(err) {
@@ -153,7 +164,13 @@ func (t *Tx) revive(dlq shard.Set, id []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if _, err := dlq.Remove(id); err != nil || !found {
+	elsewhere := !found
+	if found {
+		if elsewhere, err = t.isElsewhere(supplier.DLQ); err != nil {
+			return false, err
+		}
+	}
+	if _, err := dlq.Remove(id); err != nil || elsewhere {
 		return false, err
 	}
 	k := &t.task
@@ -220,11 +237,7 @@ func (t *Tx) isElsewhere(place Place) (bool, error) {
 	case k.at == atDelayed && place != supplier.Delayed:
 		return t.isDelayed(k.id)
 	case k.at == atInProgress && place != supplier.InProgress:
-		inProgress, err := t.db.SetOf(t.place(supplier.InProgress))
-		if err != nil {
-			return false, t.tolerate(err)
-		}
-		return inProgress.Has(k.id)
+		return t.isClaimed(k.id)
 	}
 	return false, nil
 }
@@ -267,18 +280,22 @@ func (t *Tx) setPaused(key []byte, paused bool) error {
 	return t.db.Set(key, []byte("1"), 0)
 }
 
-// Cleanup removes up to count tasks that have ended and whose retention is over by untilMs, and tells how many.
+// Cleanup removes up to count tasks that have ended and whose retention is over by untilMs, and tells how many. Of those that have not ended
+// it passes over some on each shard, which it keeps for another retention.
 func (t *Tx) Cleanup(untilMs int64, count int) (n int64, err error) {
 	for ordinal := range t.queues.router.Topology().Count() {
 		agenda, err := t.db.Fragment(ordinal, []byte(ttlKey))
 		if err != nil {
 			return n, err
 		}
-		ids, _, err := t.first(agenda, untilMs, count-int(n))
+		ids, _, err := t.first(agenda, untilMs, count-int(n)+maxPassedOver)
 		if err != nil {
 			return n, err
 		}
 		for _, id := range ids {
+			if int(n) == count {
+				break
+			}
 			removed, err := t.retireOne(id)
 			if err != nil {
 				return n, err

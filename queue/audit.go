@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"maps"
 	"sync"
 
 	"codeq/supplier"
@@ -10,10 +11,14 @@ import (
 // Audits. A client that claims in steps, as codeQ's does, and dies between them leaves a task among the claimed ones that has
 // no lease which could run out, and no timer will ever find it. So when such a client has changed a queue's set of claimed
 // tasks, the set is looked through some time later, once: a task that is there without a lease becomes a suspect, and if nothing
-// about it has changed by another such time, it is given back. Queues that only this server's commands work on are never audited but after a start.
+// about it has changed by another such time, it is given back. So are all sets when somebody has removed a lease, or when one has run
+// out and its task could not be given back. Queues that only this server's commands work on are never audited but after a start.
 
 // auditMs is how long after a change a set of claimed tasks is audited, and how long a suspect has to come by its lease.
 const auditMs = 30_000
+
+// auditMostMs is how long audits wait at most that find the same again and again.
+const auditMostMs = 64 * auditMs
 
 // audits is how far the audits in progress are.
 type audits struct {
@@ -30,8 +35,9 @@ type auditKey struct {
 // auditState is one audit. Only the timekeeper of the shard works on it.
 type auditState struct {
 	cursor   uint64
-	suspects map[string]uint64 // by id, what the task's JSON was in the last pass
+	suspects map[string]uint64 // by id, what the task's JSON was in the last pass; 0: it can't be used
 	found    map[string]uint64 // in this one
+	waitMs   int64             // until the next one
 }
 
 func (a *audits) of(k auditKey) *auditState {
@@ -80,8 +86,11 @@ func (t *Tx) audit(ordinal int, key []byte, limit int) (againMs int64, err error
 		t.queues.audits.over(audited)
 		return 0, nil
 	}
+	if state.waitMs = min(2*state.waitMs, auditMostMs); !maps.Equal(state.found, state.suspects) {
+		state.waitMs = auditMs
+	}
 	state.suspects, state.found = state.found, make(map[string]uint64)
-	return t.db.Now() + auditMs, nil
+	return t.db.Now() + state.waitMs, nil
 }
 
 // auditOne looks at one claimed task. That its lease has run out is dealt with by looking at it.
@@ -102,6 +111,7 @@ func (t *Tx) auditOne(key, id []byte, state *auditState) error {
 	found, err := t.load(id)
 	switch {
 	case isUnusable(err):
+		state.found[string(id)] = 0 // until somebody has repaired it, or removed it
 		return nil
 	case err != nil:
 		return err
@@ -123,8 +133,11 @@ func (t *Tx) auditOne(key, id []byte, state *auditState) error {
 		t.task.become(t.task.status, atNowhere)
 		return t.save()
 	}
-	_, err = t.giveBack(-1, []byte(reasonLease))
-	return t.tolerate(err)
+	if _, err = t.giveBack(-1, []byte(reasonLease)); err == nil || t.tolerate(err) != nil {
+		return err
+	}
+	state.found[string(id)] = json // where it has to go there is something else
+	return nil
 }
 
 // workOn makes the queue that t works on the one that the key of a place is of, in its form.

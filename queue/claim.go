@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"errors"
 	"time"
 	"unicode/utf8"
@@ -128,7 +129,7 @@ func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int,
 		if err != nil || !ok {
 			return n, err
 		}
-		took, err := t.claimTask(c, id, &from, fn)
+		took, err := t.claimTask(c, i, id, &from, fn)
 		if err != nil {
 			return n, err
 		}
@@ -225,8 +226,24 @@ func (t *Tx) seekResults(ids [][]byte) error {
 	return errors.Join(err, failed)
 }
 
-// claimTask gives the worker the task that was taken from its pending list, unless the entry there was stale.
-func (t *Tx) claimTask(c *Claim, id []byte, from *claiming, fn func(*View)) (took bool, err error) {
+// claimedOf is where the task that was loaded is when it is claimed: among the claimed ones of the queue that its JSON names, also when it
+// was taken from the list of another one, as after a RENAME.
+func (t *Tx) claimedOf(name Name, from *claiming) (set shard.Set, err error) {
+	own := t.task.name
+	if bytes.Equal(own.Command, name.Command) && bytes.Equal(own.Tenant, name.Tenant) {
+		return from.inProgress, nil
+	}
+	if _, err = t.locate(own); err == nil {
+		set, err = t.db.SetOf(t.place(supplier.InProgress))
+	}
+	if _, back := t.locate(name); err == nil {
+		err = back
+	}
+	return set, err
+}
+
+// claimTask gives the worker the task that was taken from the pending list of the i-th queue, unless the entry there was stale.
+func (t *Tx) claimTask(c *Claim, i int, id []byte, from *claiming, fn func(*View)) (took bool, err error) {
 	found, err := t.loadNext(id, from)
 	if isUnusable(err) {
 		return false, t.tolerate(t.bury(id))
@@ -244,7 +261,14 @@ func (t *Tx) claimTask(c *Claim, id []byte, from *claiming, fn func(*View)) (too
 			return false, err
 		}
 	}
-	if added, err := from.inProgress.Add(id); !added || err != nil {
+	inProgress, err := t.claimedOf(c.Queues[i], from)
+	if err != nil {
+		return false, err
+	}
+	if added, err := inProgress.Add(id); !added || err != nil {
+		if err == nil && k.status != statusInProgress {
+			t.db.AuditAll() // it may be there since long ago
+		}
 		return false, err
 	}
 	lease := c.LeaseMs

@@ -44,6 +44,8 @@ type enqueuing struct {
 	location *location
 	pending  shard.List
 	delays   shard.ZSet
+	claimed  shard.Set // with an ID; so is dead
+	dead     shard.Set
 	homes    []int    // of a queue that is spread, those of new tasks
 	firsts   [][]byte // with an idempotency key: for each payload the id of the task that has it, or nil
 }
@@ -93,7 +95,7 @@ func (t *Tx) openForEnqueue(p *enqueuing, payloads [][]byte) (err error) {
 		}
 	}
 	if p.ID != nil && (p.firsts == nil || p.firsts[0] == nil) { // or else it is the task's own repetition
-		if err := t.mustBeNew(p.ID); err != nil {
+		if err := t.mustBeNew(p); err != nil {
 			return err
 		}
 	}
@@ -107,11 +109,36 @@ func (t *Tx) openForEnqueue(p *enqueuing, payloads [][]byte) (err error) {
 	return t.checkQuota(p, payloads)
 }
 
-func (t *Tx) mustBeNew(id []byte) error {
-	_, found, err := t.tasks.Get(id)
+// mustBeNew refuses an ID that a task has, and opens the places where one may have been that had it before.
+func (t *Tx) mustBeNew(p *enqueuing) error {
+	_, found, err := t.tasks.Get(p.ID)
 	if err == nil && found {
-		err = failed(Invalid, "there is a task %s already: choose another ID, or leave it out", id)
+		err = failed(Invalid, "there is a task %s already: choose another ID, or leave it out", p.ID)
 	}
+	if err == nil {
+		p.claimed, err = t.db.SetOf(t.place(supplier.InProgress))
+	}
+	if err == nil {
+		p.dead, err = t.db.SetOf(t.place(supplier.DLQ))
+	}
+	return err
+}
+
+// sweep removes what is left of a task whose JSON somebody has removed before another with its ID was made: it would be taken for the new one's.
+// An entry in a pending list may stay, since the second one that is claimed is stale.
+func (t *Tx) sweep(p *enqueuing) error {
+	for _, set := range [...]shard.Set{p.claimed, p.dead} {
+		if _, err := set.Remove(p.ID); err != nil {
+			return err
+		}
+	}
+	if _, err := p.delays.Remove(p.ID); err != nil {
+		return err
+	}
+	if _, err := t.results.Delete(p.ID); err != nil {
+		return err
+	}
+	_, err := t.db.Delete(t.lease(p.ID))
 	return err
 }
 
@@ -178,6 +205,11 @@ func (p *enqueuing) makesNew() bool { return p.ID == nil && p.Key == nil }
 
 // putNew writes the rows of the task that was written. A new id is nowhere, so there is nothing to look for.
 func (t *Tx) putNew(p *enqueuing, l *layout) error {
+	if p.ID != nil {
+		if err := t.sweep(p); err != nil {
+			return err
+		}
+	}
 	if !p.makesNew() {
 		if _, err := t.tasks.SetMemo(t.id, t.author.text, memoOf(l, 0)); err != nil {
 			return err

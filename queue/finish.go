@@ -82,15 +82,26 @@ func (t *Tx) Submit(worker, id []byte, s Submission) error {
 		return failed(Invalid, "the error of the task %s is not UTF-8", id)
 	}
 	err := t.held(worker, id)
-	if err != nil && !(isNotInProgress(err) && t.wasLate(worker)) {
+	late := isNotInProgress(err) && t.wasLate(worker)
+	if err != nil && !late {
 		return err
 	}
 	if _, err := t.locate(t.task.name); err != nil {
 		return err
 	}
 	k := &t.task
-	if _, err := t.takeOut(k.at); err != nil {
+	found, err := t.takeOut(k.at)
+	if err != nil {
 		return err
+	}
+	if late && !found { // an old client may be half-way through a claim: it has taken the task, and not yet said so in its JSON
+		claimed, err := t.isClaimed(id)
+		if claimed {
+			err = failed(NotOwner, "the task %s was claimed by another worker: stop working on it", id)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	status := statusCompleted
 	if len(s.Error) > 0 {

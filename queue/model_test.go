@@ -423,7 +423,7 @@ func (m *machine) Requeue(t *rapid.T) {
 	}
 }
 
-// Cleanup removes tasks that have ended before their retention is over, up to a number that all count against that it looks at.
+// Cleanup removes tasks that have ended before their retention is over, up to a number. Others that it meets are kept for another one.
 func (m *machine) Cleanup(t *rapid.T) {
 	until, count, want := m.clk.NowMs()+retentionMs+rapid.Int64Range(-300_000, 1000).Draw(t, "until"), rapid.IntRange(1, 4).Draw(t, "count"), 0
 	for home := range modelShards {
@@ -434,7 +434,10 @@ func (m *machine) Cleanup(t *rapid.T) {
 			}
 		}
 		slices.SortFunc(due, func(a, b *modelTask) int { return cmp.Or(cmp.Compare(a.ttl, b.ttl), strings.Compare(a.id, b.id)) })
-		for _, k := range due[:min(len(due), count-want)] {
+		for _, k := range due {
+			if want == count {
+				break
+			}
 			if k.status != statusCompleted && k.status != statusFailed {
 				k.ttl = (m.clk.NowMs() + retentionMs) / 1000
 				continue

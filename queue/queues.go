@@ -156,8 +156,9 @@ func (q *Queues) Group(db int, name Name) ([]byte, error) {
 	return t.place(supplier.InProgress), nil
 }
 
-// ResultKey is the key where results are, each under its task's id.
-func ResultKey() []byte { return []byte(resultsKey) }
+// ResultKeys are the keys of which those have to hear who wait for a task's result, under its id: that of results, and that of tasks, for it
+// may be removed.
+func ResultKeys() [][]byte { return [][]byte{[]byte(resultsKey), []byte(tasksKey)} }
 
 // Home is the shard of a task's own rows.
 func (q *Queues) Home(db int, id []byte) int {

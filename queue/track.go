@@ -60,7 +60,7 @@ type trackings struct{ lease, tasks, ttl, results shard.Tracking }
 func newTrackings() trackings {
 	return trackings{
 		lease:   shard.Tracking{Lease: true},
-		tasks:   shard.Tracking{Ordered: true},
+		tasks:   shard.Tracking{Ordered: true, Departures: true},
 		ttl:     shard.Tracking{Ordered: true, Agenda: true},
 		results: shard.Tracking{Ordered: true, Elements: true},
 	}
@@ -89,10 +89,11 @@ func (q *Queues) Lapsed(db shard.DB, key []byte) error {
 	return t.lapse(key[len(leasePrefix):])
 }
 
-// lapse gives the task back if it is in progress.
+// lapse gives the task back if it is in progress. What can't be given back now is left to audits.
 func (t *Tx) lapse(id []byte) error {
 	found, err := t.load(id)
-	if isUnusable(err) || err == nil && (!found || t.task.status != statusInProgress) {
+	if isUnusable(err) || err == nil && !found {
+		t.db.AuditAll() // of whatever queue it is
 		return nil
 	}
 	if err != nil {
@@ -101,8 +102,28 @@ func (t *Tx) lapse(id []byte) error {
 	if _, err := t.locate(t.task.name); err != nil {
 		return err
 	}
+	if t.task.status != statusInProgress {
+		held, err := t.isClaimed(id)
+		if held {
+			t.db.AuditAll()
+		}
+		return err
+	}
 	_, err = t.giveBack(max(lapseDelayMs, t.policy().delayMs(t.task.attempts, t.queues.random.Uint64)), []byte(reasonLease))
-	return t.tolerate(err)
+	if err == nil || t.tolerate(err) != nil {
+		return err
+	}
+	t.db.AuditAll()
+	return nil
+}
+
+// isClaimed tells whether the task is among the claimed ones of the queue that t works on. In a key of a wrong type there is none.
+func (t *Tx) isClaimed(id []byte) (bool, error) {
+	inProgress, err := t.db.SetOf(t.place(supplier.InProgress))
+	if err != nil {
+		return false, t.tolerate(err)
+	}
+	return inProgress.Has(id)
 }
 
 // tolerate drops a client's error: nobody is there to be told, and what is wrong stays as it is, where a command will meet it.
@@ -207,11 +228,7 @@ func (t *Tx) moveOne(id []byte) error {
 		return err
 	}
 	if t.task.status == statusInProgress { // the last word of an old client that was late, unless somebody has the task
-		inProgress, err := t.db.SetOf(t.place(supplier.InProgress))
-		if err != nil {
-			return t.tolerate(err)
-		}
-		if held, err := inProgress.Has(id); held || err != nil {
+		if held, err := t.isClaimed(id); held || err != nil {
 			return err
 		}
 	}

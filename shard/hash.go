@@ -247,6 +247,9 @@ func (h Hash) Delete(field []byte) (bool, error) {
 		return false, err
 	}
 	s.modify(o)
+	if len(s.queues) > 0 && o.track != nil && o.track.Departures {
+		s.signal(o, field)
+	}
 	s.keyBuf = s.appendField(s.keyBuf[:0], o, field)
 	s.delete(s.keyBuf)
 	o.hash.kill(s, o, field, val.size())

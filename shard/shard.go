@@ -24,6 +24,7 @@ type Shard struct {
 
 	probes atomic.Int32 // goroutines of probe and lockBefore
 	kicked atomic.Bool  // see ServeGroups
+	amiss  atomic.Bool  // see DB.AuditAll
 
 	mu sync.Mutex
 	// All that follows is guarded by mu, which a transaction holds from its first use of the shard to its end.
@@ -195,6 +196,7 @@ func (s *Shard) lookup(nowMs int64, db int, key []byte) (*object, error) {
 			return nil, err
 		}
 		s.expired++
+		o.foreign = false // it has gone by itself
 		s.noteOf(NoteExpired, "expired", o)
 		if o.track != nil && o.track.Lease {
 			return o, s.lapsed(o)
@@ -255,6 +257,9 @@ func (s *Shard) remove(o *object) error {
 		return nil
 	}
 	s.modify(o)
+	if len(s.queues) > 0 && o.track != nil && o.track.Departures {
+		s.signalAll(o)
+	}
 	if o.hasRows() {
 		if err := s.bury(o); err != nil {
 			return err

@@ -69,6 +69,7 @@ func (s *Shard) beginRound(tx *Tx, shards, hung Mask) Mask {
 // attendOnce is attend with the shards that the transaction holds.
 func (s *Shard) attendOnce(tx *Tx) (again time.Time, err error) {
 	s.serveGroups(tx)
+	s.scheduleAudits()
 	if err := s.attendLapses(tx); err != nil {
 		return again, err
 	}

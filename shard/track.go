@@ -53,13 +53,14 @@ type Tracking struct {
 	Agenda bool
 	// Prompt says of an agenda that whoever looks at it finds done what is due.
 	Prompt bool
-	// AuditMs is after what time the key is to be looked at when others than the tracker have changed it; 0: never.
+	// AuditMs is after what time the key is to be looked at when others than the tracker have changed it, or removed a lease; 0: never.
 	AuditMs int64
 	// Ordered says of a hash or sorted set that the rows of its elements stand in the order that Tracker.Order gives, from its beginning
 	// on. What is read and changed together then lies together.
 	Ordered bool
-	// Elements says that waiters wait for single elements of the key, see Waiter.SetElement.
-	Elements bool
+	// Elements says that waiters wait for single elements of the key to be set, see Waiter.SetElement, Departures that they wait for them to
+	// leave it.
+	Elements, Departures bool
 }
 
 // listed tells whether the key itself is in the registry.
@@ -301,10 +302,7 @@ func (s *Shard) eachRow(start, end []byte, fn func(row, val []byte) error) error
 func (s *Shard) rebuildAgendas() {
 	clear(s.times.agendas)
 	s.times.first = s.times.first[:0]
-	dbs := make(map[uint32]int, len(s.state.spaces))
-	for db := range s.state.spaces {
-		dbs[s.state.spaces[db].id] = db
-	}
+	dbs := s.databasesOf()
 	for k := range s.times.registry {
 		db, ok := dbs[k.space]
 		switch {
@@ -318,6 +316,15 @@ func (s *Shard) rebuildAgendas() {
 			s.schedule(db, k.name, dueMs)
 		}
 	}
+}
+
+// databasesOf are the databases by their keyspaces.
+func (s *Shard) databasesOf() map[uint32]int {
+	dbs := make(map[uint32]int, len(s.state.spaces))
+	for db := range s.state.spaces {
+		dbs[s.state.spaces[db].id] = db
+	}
+	return dbs
 }
 
 // schedule sets when something is to be done about the key.
@@ -449,10 +456,56 @@ func (s *Shard) settleAgenda(o *object) {
 		s.schedule(o.db.n, o.key, DueMs(first.score))
 	case o.track.Agenda:
 		s.unschedule(o.db.n, o.key)
-	case o.track.AuditMs > 0 && o.foreign && s.times.agendas[agendaKey{o.db.n, o.key}] == nil:
-		s.schedule(o.db.n, o.key, s.store.clock.NowMs()+o.track.AuditMs)
+	case o.track.AuditMs > 0 && o.foreign:
+		s.tx.audited = true
+		s.audit(o.db.n, o.key, o.track)
+	case o.track.Lease && o.foreign && o.kind == KindNone:
+		s.tx.released = true
 	}
 	o.foreign = false
+}
+
+// audit has the key looked at after the time for that, unless it is going to be.
+func (s *Shard) audit(db int, key string, t *Tracking) {
+	if s.times.agendas[agendaKey{db, key}] == nil {
+		s.schedule(db, key, s.store.clock.NowMs()+t.AuditMs)
+	}
+}
+
+// settleAudits has everything audited when others than the tracker have removed a lease, of which nothing tells what it was for. A client
+// that ends what it holds changes the key that is audited in the same transaction, and that is enough.
+func (tx *Tx) settleAudits() {
+	if tx.released && !tx.audited {
+		tx.store.auditAll()
+	}
+	tx.audited, tx.released = false, false
+}
+
+// AuditAll has all keys audited that can be, each after the time for that: something is amiss, and it is not known where.
+func (d DB) AuditAll() { d.tx.store.auditAll() }
+
+func (st *Store) auditAll() {
+	for _, s := range st.shards {
+		s.amiss.Store(true)
+		s.times.nudge()
+	}
+}
+
+// scheduleAudits is the timekeeper's part of AuditAll.
+func (s *Shard) scheduleAudits() {
+	if !s.amiss.Swap(false) {
+		return
+	}
+	dbs := s.databasesOf()
+	for k := range s.times.registry {
+		db, ok := dbs[k.space]
+		if !ok || k.kind != listedKey {
+			continue
+		}
+		if t := s.store.tracker.Track([]byte(k.name)); t != nil && t.AuditMs > 0 {
+			s.audit(db, k.name, t)
+		}
+	}
 }
 
 // lapsed has the tracker act on a lease that was removed since its deadline has passed.

@@ -41,6 +41,8 @@ type Tx struct {
 
 	spent spent // of what is not committed yet
 
+	audited, released bool // of the commit in progress, see settleAudits
+
 	muted    bool  // see Mute
 	partial  bool  // see BeginWithin
 	yielding bool  // see yield
@@ -278,6 +280,7 @@ func (tx *Tx) commit() error {
 		}
 	}
 	tx.spent = spent{}
+	tx.settleAudits()
 	tx.gatherReady()
 	tx.tellNotes()
 	return nil

@@ -253,6 +253,16 @@ func (s *Shard) signal(o *object, element []byte) {
 	}
 }
 
+// signalAll is signal for whatever element of the key somebody waits for.
+func (s *Shard) signalAll(o *object) {
+	for k := range s.queues {
+		if k.element != "" && k.db == o.db.n && k.kind == o.kind && k.key == o.key {
+			s.awaited = true
+			s.signals = append(s.signals, k)
+		}
+	}
+}
+
 // noteReady is called for an object that a commit has changed, when the shard has queues. Streams are special: they change
 // in ways that are no news to anybody, and who waits for a stream as a consumer has to learn that it is gone. So their queue
 // is served at a key that holds something else, too, and it is up to the tries to look what is there.
@@ -328,10 +338,10 @@ func (s *Shard) serveGroups(tx *Tx) {
 	tx.serveReady()
 }
 
-// noteWiped is called when a commit has emptied a database, which is a matter for those who wait for streams only.
+// noteWiped is called when a commit has emptied a database, which is a matter for those only who have to learn what is gone.
 func (s *Shard) noteWiped() {
 	for _, q := range s.queues {
-		if q.kind == KindStream && !q.ready {
+		if (q.kind == KindStream || q.element != "") && !q.ready {
 			q.ready, q.turn = true, 0
 			s.ready = append(s.ready, q)
 		}
@@ -416,9 +426,9 @@ func (tx *Tx) serveQueue(q *waitQueue) {
 }
 
 // needsValue tells whether there is only something for the queue's waiters while its key holds a value of their kind. Those who
-// wait for a stream have to learn that it is gone.
+// wait for a stream, or for an element, have to learn that it is gone.
 func (q *waitQueue) needsValue() bool {
-	return q.kind != KindStream && q.kind != KindGroup
+	return q.kind != KindStream && q.kind != KindGroup && q.element == ""
 }
 
 // serve runs the try of a waiter that has been claimed and tells whether those behind it may be served.
