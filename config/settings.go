@@ -216,7 +216,7 @@ func shardSettings() []setting {
 			doc:  "Shards of queues by tenant; for the supplier static."},
 		{name: "database-shards", def: "",
 			kind: table[int]{func(c *Config) *map[int]string { return &c.DatabaseShards }, "database numbers to shards", parseDatabase},
-			doc:  "Databases that live whole on one shard, for clients that expect an address per shard."},
+			doc:  "Databases that live whole on one shard, for clients that expect an address per shard; only an empty database can be pinned, or set free."},
 		{name: "key-patterns", def: "bull:{queue}:* bq:{queue}:*",
 			kind: list{func(c *Config) *[]string { return &c.KeyPatterns }, "patterns such as bull:{queue}:*", nil},
 			doc: "Keys that are hashed by the part in braces, as if they had a hash tag, so that a queue's keys share a shard: " +

@@ -1,12 +1,15 @@
 package shard
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // noDatabase is the number of none: what a Placer says of it holds for all databases that it has no rule of their own for.
 const noDatabase = -1
 
-// checkPlacement refuses a store whose groups of keys would be looked for where they are not. FORMAT remembers how they were placed, and
-// while that stays as it is there is nothing to check. Otherwise every key of every group has to be where it would be put now; and
+// checkPlacement refuses a store whose keys would be looked for where they are not. FORMAT remembers how they were placed, and
+// while that stays as it is there is nothing to check. Otherwise every key has to be where it would be put now; and
 // where groups become partitioned there may be none, since their elements' homes were not asked for before.
 func (st *Store) checkPlacement(f *format) error {
 	now := st.placer.PartitionsGroups(noDatabase)
@@ -22,6 +25,14 @@ func (st *Store) checkPlacement(f *format) error {
 			if err := tx.DB(db).checkPlaced(ordinal, f); err != nil {
 				return err
 			}
+		}
+	}
+	for _, s := range st.shards {
+		if f.Placement == "" {
+			break // of a version that did not remember it
+		}
+		if err := s.checkKeys(f); err != nil {
+			return err
 		}
 	}
 	f.Placement, f.Partitioned = st.opts.Placement, now
@@ -49,20 +60,72 @@ func (d DB) checkPlaced(ordinal int, f *format) error {
 				return err
 			}
 			if o.kind != KindNone {
-				return d.misplaced(ordinal, key, f)
+				return st.misplaced(st.shards[ordinal], fmt.Sprintf("tasks at %s", key), d.n, f)
 			}
 		}
 	}
 	return nil
 }
 
-func (d DB) misplaced(ordinal int, key []byte, f *format) error {
-	st := d.tx.store
+// misplaced is why a store is not opened: a key is on the shard and would be looked for elsewhere.
+func (st *Store) misplaced(s *Shard, what string, db int, f *format) error {
 	before := f.Placement
 	if before == "" {
 		before = "the one that was configured before"
 	}
-	return fmt.Errorf("data directory %s has tasks at %s (database %d) on shard %q, where the configured placement, %s, would not find them: "+
-		"go back to %s, or start with it once more and empty the queue, or choose another directory with --data",
-		st.opts.Dir, key, d.n, st.shards[ordinal].name, st.opts.Placement, before)
+	return fmt.Errorf("data directory %s has %s (database %d) on shard %q, where the configured placement, %s, would not find them: "+
+		"go back to %s, or start with it once more and empty the queue or the database, or choose another directory with --data",
+		st.opts.Dir, what, db, s.name, st.opts.Placement, before)
+}
+
+// checkKeys looks at all keys of the shard but those of groups: they are elsewhere when a database was pinned to a shard, or is no longer.
+func (s *Shard) checkKeys(f *format) error {
+	dbs := s.databasesOf()
+	return s.eachRow([]byte{rowMeta}, []byte{rowMeta + 1}, func(row, val []byte) error {
+		db, ok := dbs[binary.BigEndian.Uint32(row[1:])]
+		key := row[metaPrefixLen:]
+		t := s.store.tracker.Track(key)
+		if !ok || t != nil && t.Group != "" {
+			return nil
+		}
+		p, err := s.store.placer.Place(db, key)
+		if err != nil {
+			return nil // a key that can't be placed any more is still there
+		}
+		strays := p.Shard != s.ordinal
+		if p.Partitioned {
+			strays, err = s.hasStrays(val)
+		}
+		if err == nil && strays {
+			err = s.store.misplaced(s, fmt.Sprintf("the key %q", key), db, f)
+		}
+		return err
+	})
+}
+
+// homesLooked is of how many elements the homes are looked at: that so many of a collection which was on one shard are at home there, of two or
+// more, does not happen.
+const homesLooked = 64
+
+// hasStrays tells whether the partitioned collection with the metadata row has elements here that are at home elsewhere.
+func (s *Shard) hasStrays(meta []byte) (strays bool, err error) {
+	var o object
+	if err := o.decode(meta); err != nil {
+		return false, s.readError(err)
+	}
+	looked := 0
+	look := func(element []byte) bool {
+		strays = s.store.placer.Home(element) != s.ordinal
+		looked++
+		return !strays && looked < homesLooked
+	}
+	switch o.kind {
+	case KindList:
+		err = s.eachIndex(&o, o.list.head, o.list.tail, Head, func(it listItem) bool { return look(it.val) })
+	case KindHash, KindSet, KindZSet:
+		_, err = s.eachElement(&o, 0, func(name, _ []byte) bool { return look(name) })
+	case KindNone, KindString, KindStream, kindGroup, kindSlots, KindGroup: // they are never partitioned
+		strays = true
+	}
+	return strays, err
 }

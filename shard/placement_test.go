@@ -1,0 +1,79 @@
+package shard
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"codeq/internal/clock"
+)
+
+// pinnedPlacer puts whole databases on a shard.
+type pinnedPlacer struct {
+	testPlacer
+	pins map[int]int // by database
+}
+
+func (p pinnedPlacer) Place(db int, key []byte) (Placement, error) {
+	if ordinal, ok := p.pins[db]; ok {
+		return Placement{Shard: ordinal}, nil
+	}
+	return p.testPlacer.Place(db, key)
+}
+
+// TestPinsAreRemembered: a store whose keys would be looked for elsewhere is not opened, and is as it was with the former placement.
+func TestPinsAreRemembered(t *testing.T) {
+	fs := vfs.NewMem()
+	open := func(placement string, pins map[int]int) (*Store, error) {
+		opts := testOptions(fs, 3, clock.NewManual(testStart))
+		opts.Placer, opts.Placement = pinnedPlacer{testPlacer{3}, pins}, placement
+		return Open(opts)
+	}
+	fill := func(st *Store, db int) {
+		tx := st.NewTx()
+		tx.Begin(st.All())
+		defer tx.End()
+		for _, key := range []string{"a", "b", "c", "d", "e"} {
+			if err := tx.DB(db).Set([]byte(key), []byte(key), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range faultElements {
+			h, err := tx.DB(db).Hash([]byte("part:h"))
+			if err == nil {
+				_, err = h.Set(faultField(i), nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		placement string
+		pins      map[int]int
+		refused   string
+	}{
+		{"none", nil, ""},
+		{"1", map[int]int{1: 2}, "on shard"},
+		{"3", map[int]int{3: 2}, ""}, // there is nothing in it yet
+		{"none", nil, "has the key"},
+		{"elsewhere", map[int]int{3: 1}, `(database 3) on shard "default-2", where the configured placement, elsewhere, would not find them: go back to 3`},
+		{"3", map[int]int{3: 2}, ""},
+	} {
+		st, err := open(step.placement, step.pins)
+		switch {
+		case step.refused == "" && err != nil, step.refused != "" && (err == nil || !strings.Contains(err.Error(), step.refused)):
+			t.Fatalf("%+v: %v", step, err)
+		case err == nil:
+			fill(st, 1)
+			if len(step.pins) > 0 {
+				fill(st, 3)
+			}
+			closeTest(t, st)
+		}
+	}
+}
