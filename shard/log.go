@@ -374,6 +374,9 @@ func (l *commitLog) fsync(pos uint64) error {
 		return l.fail("fsync", active.path, err)
 	}
 	l.synced.Store(written)
+	l.mu.Lock()
+	active.begun = active.begun || written > active.begins
+	l.mu.Unlock()
 	return nil
 }
 

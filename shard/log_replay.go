@@ -176,7 +176,7 @@ func (l *commitLog) startSegment() error {
 			l.bytes.Add(-last.size)
 		}
 	}
-	active := &logSegment{number: number, path: l.segmentPath(number), first: l.sequence}
+	active := &logSegment{number: number, path: l.segmentPath(number), first: l.sequence, begun: true}
 	if err := l.createSegment(active, true); err != nil {
 		return fmt.Errorf("commit log: create %s: %w", active.path, err)
 	}
@@ -193,7 +193,8 @@ func (l *commitLog) repairEnd(numbers []uint64) ([]uint64, error) {
 		first, flags, err = l.readHeader(numbers[n-2])
 	}
 	if errors.Is(err, errLogNoHeader) {
-		return nil, l.cut(numbers)
+		return nil, fmt.Errorf("commit log: no segment in %s has a header, so the last one that had, before %s, is missing, or what it had is: "+
+			"put it back, or restore the whole data directory from a backup", l.opts.Dir, l.segmentPath(numbers[len(numbers)-1]))
 	}
 	if err = errors.Join(err, l.cut(numbers[n:])); err != nil {
 		return nil, err
@@ -244,7 +245,7 @@ func (l *commitLog) cut(numbers []uint64) error {
 // dropped notes bytes behind the end of the log.
 func (l *commitLog) dropped(path string, offset, size int64, reason string) {
 	l.recovered.Dropped += size
-	l.opts.Logger.Warn("commit log: cut the torn end; it was never acknowledged as fsynced",
+	l.opts.Logger.Warn("commit log: cut the torn end, as a loss of power leaves it of what was not fsynced; if there was none, the disk has damaged the log",
 		"path", path, "offset", offset, "bytes", size, "reason", reason)
 }
 

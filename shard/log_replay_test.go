@@ -380,3 +380,62 @@ func TestLogReplayDoesNotTrustCleanPages(t *testing.T) {
 	logTestSpan(t, numbers, 1, 10)
 	logTestClose(t, l)
 }
+
+// TestLogLosesItsOnlySegment: a log whose records are in one segment is not opened without it, or with nothing in it.
+func TestLogLosesItsOnlySegment(t *testing.T) {
+	for name, lose := range map[string]func(fs vfs.FS, path string) error{
+		"removed": func(fs vfs.FS, path string) error { return fs.Remove(path) },
+		"emptied": func(fs vfs.FS, path string) error { return fs.Rename(path+".empty", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := logTestFS(t)
+			opts := logTestOptions(fs, fsyncAlways, nil)
+			opts.SegmentSize = 1 << 20
+			l, _ := logTestOpen(t, opts)
+			logTestAppend(t, l, 1, 10)
+			logTestClose(t, l)
+			path := l.segmentPath(1)
+			logTestWrite(t, fs, path+".empty", nil)
+			kept := logTestRead(t, fs, 1)
+			if err := lose(fs, path); err != nil {
+				t.Fatal(err)
+			}
+			opts.Create = false
+			for range 2 {
+				if _, err := openLog(opts, func([]logPart) error { return nil }); err == nil || !strings.Contains(err.Error(), "has a header") {
+					t.Fatalf("opened: %v", err)
+				}
+			}
+			logTestWrite(t, fs, path, kept)
+			l, numbers := logTestOpen(t, opts)
+			logTestSpan(t, numbers, 1, 10)
+			logTestClose(t, l)
+		})
+	}
+}
+
+// TestLogTrimLeavesAHeader: after a trim and a loss of power there is a segment left that has a header.
+func TestLogTrimLeavesAHeader(t *testing.T) {
+	fs := logTestFS(t)
+	opts := logTestOptions(fs, fsyncEverySec, nil)
+	l, _ := logTestOpen(t, opts)
+	logTestAppend(t, l, 1, 20)
+	everything := func(uint16) uint64 { return 20 }
+	if err := l.trim(everything); err != nil {
+		t.Fatal(err)
+	}
+	crashed := logTestOptions(fs.CrashClone(vfs.CrashCloneCfg{}), fsyncEverySec, nil)
+	crashed.Create = false
+	after, err := openLog(crashed, func([]logPart) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	logTestClose(t, after)
+	if err := errors.Join(l.sync(), l.trim(everything)); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.segments) > 0 {
+		t.Errorf("%d closed segments are left when the active one's header is on disk", len(l.segments))
+	}
+	logTestClose(t, l)
+}

@@ -79,6 +79,8 @@ type logSegment struct {
 	records  uint64   // written to it
 	size     int64    // bytes before compression; 0 as long as it has no header
 	greatest []uint64 // by shard: the greatest commit number in the segment, 0 if there is none
+	begins   uint64   // the position in the log where it begins
+	begun    bool     // its header is on disk; guarded by commitLog.mu while the segment is active
 
 	file vfs.File // for writing; nil when closed
 	// syncer is a second handle on the same file, for fsyncs: a vfs.File doesn't allow writes and fsyncs at a time.
@@ -139,7 +141,7 @@ func (l *commitLog) rotate() error {
 		return err
 	}
 	old := l.active
-	next.first, next.flags = old.first+old.records, logOpenEnd
+	next.first, next.flags, next.begins = old.first+old.records, logOpenEnd, l.written.Load()
 	l.mu.Lock()
 	l.retired, l.active, l.next = old, next, nil
 	l.mu.Unlock()
@@ -229,13 +231,19 @@ func (l *commitLog) createSegment(s *logSegment, begun bool) (err error) {
 }
 
 // trim removes the oldest segments for as long as the shards hold all of their commits on disk: as long as every shard's
-// greatest commit number there is at most durable(shard). The active segment stays. An error of a removal leaves the
-// segment in place, for the next trim to remove.
+// greatest commit number there is at most durable(shard). The active segment stays, and the one before until the active one's header is on
+// disk: a log without any header has lost something. An error of a removal leaves the segment in place, for the next trim to remove.
 func (l *commitLog) trim(durable func(shard uint16) uint64) error {
 	l.trimMu.Lock()
 	defer l.trimMu.Unlock()
+	if err := l.failed(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	segments := l.segments
+	if n := len(segments); n > 0 && !l.active.begun {
+		segments = segments[:n-1]
+	}
 	l.mu.Unlock()
 	for _, s := range segments {
 		if err := l.failed(); err != nil {
