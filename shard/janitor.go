@@ -328,7 +328,8 @@ func (s *Shard) clearGraves() error {
 }
 
 // clearKeyspace walks a part of a dead keyspace, turning its collections into dead ones. When it has come to the end, one
-// range deletion removes all metadata rows. How far it has come is kept in memory: a walk that begins anew buries the same
+// range deletion removes all metadata rows, unless they were so few that one part was all: their range deletions would pile up where a
+// database is emptied again and again. How far it has come is kept in memory: a walk that begins anew buries the same
 // collections again, which does no harm.
 func (s *Shard) clearKeyspace() (cleared bool, err error) {
 	graves, err := s.iterate(s.db, []byte{rowDeadKeyspace}, []byte{rowDeadKeyspace + 1})
@@ -351,7 +352,7 @@ func (s *Shard) clearKeyspace() (cleared bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ok := it.First()
+	ok, fromStart := it.First(), len(from) == len(start)
 	for n := 0; ok && n < walkBatch && s.batch.Len() < clearBytes; ok = it.Next() {
 		n++
 		var o object
@@ -363,13 +364,18 @@ func (s *Shard) clearKeyspace() (cleared bool, err error) {
 			s.keyBuf = binary.BigEndian.AppendUint64(append(s.keyBuf[:0], rowDead), o.id)
 			s.set(s.keyBuf, binary.AppendUvarint([]byte{byte(o.grave())}, uint64(o.count)))
 		}
+		if fromStart {
+			s.delete(it.Key())
+		}
 	}
 	if ok {
 		s.walked = append(s.walked[:0], it.Key()...)
 		return true, s.finish(it)
 	}
 	s.walked = s.walked[:0]
-	s.deleteRange(start, end)
+	if !fromStart {
+		s.deleteRange(start, end)
+	}
 	s.delete(grave)
 	return true, s.finish(it)
 }
