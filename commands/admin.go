@@ -235,11 +235,11 @@ func checkFlush(c *Call) error {
 	return a.done()
 }
 
-// TIME. In a script the time stands still.
+// TIME. In a script the time stands still: it is that of its transaction.
 func timeCommand(c *Call) error {
 	now := c.server.clock.Now()
 	if c.script {
-		now = time.UnixMilli(c.DB().Now())
+		now = c.tx.Began()
 	}
 	c.Out.Array(2)
 	c.Out.BulkString(strconv.FormatInt(now.Unix(), 10))

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,6 +26,14 @@ func TestEval(t *testing.T) {
 }
 
 // TestScriptCommands runs commands that a script may not issue.
+// TestScriptTime: a script's time stands still, and has microseconds.
+func TestScriptTime(t *testing.T) {
+	s := startQueues(t)
+	s.clock.Advance(1234567 * time.Nanosecond)
+	want := fmt.Sprintf("*2 $10 %d $4 1234", s.clock.Now().Unix())
+	s.client().want(want, "eval return%20redis.call('time') 0")
+}
+
 func TestScriptCommands(t *testing.T) {
 	s := startServer(t)
 	c := s.client()

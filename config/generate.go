@@ -18,7 +18,8 @@ exist stop the server at start, with the place, the reason and what to do. ` + "
 
 Sizes of memory are bytes, or have one of Redis' units in any case: 1k is 1000 bytes, 1kb 1024, and so on with m, mb,
 g and gb. In an environment variable, a list has spaces between its items, and a mapping is written key=value with
-spaces between the pairs; in the file they are a YAML sequence and mapping.
+spaces between the pairs; in the file they are a YAML sequence and mapping. Rules for queues are written as in
+mail lease=30s max-pending=5; * attempts=3.
 
 CONFIG GET shows every setting. Those marked "yes" can be changed by CONFIG SET while the server runs; the file is not
 changed with them.

@@ -28,18 +28,19 @@ func TestQueueRulesInAFile(t *testing.T) {
 
 func TestQueueRulesRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"mail":                     "sets nothing",
-		"mail lease":               "a duration from 1ms",
-		"mail lease=0s":            "a duration from 1ms",
-		"mail lease=1s lease=2s":   "lease stands twice",
-		"mail attempts=0":          "between 1 and",
-		"mail backoff=none":        "fixed, linear, exponential",
-		"mail paused=maybe":        "'yes' or 'no'",
-		"mail max-payload=x":       "memory value",
-		"mail speed=3":             "no such setting",
-		"mail shard-prefix-len=0":  "between 1 and 4",
-		"mail shard-prefix-len=5":  "between 1 and 4",
-		"mail lease=1s; :acme x=1": "has no pattern",
+		"mail":                         "sets nothing",
+		"mail lease":                   "a duration from 1ms",
+		"mail lease=0s":                "a duration from 1ms",
+		"mail lease=1s lease=2s":       "lease stands twice",
+		"mail attempts=0":              "between 1 and",
+		"mail backoff=none":            "fixed, linear, exponential",
+		"mail paused=maybe":            "'yes' or 'no'",
+		"mail max-payload=x":           "memory value",
+		"mail speed=3":                 "no such setting",
+		"mail shard-prefix-len=0":      "between 1 and 4",
+		"mail shard-prefix-len=5":      "between 1 and 4",
+		"mail lease=1s; :acme x=1":     "has no pattern",
+		"mail=lease=30s max-pending=5": "has an equals sign",
 	} {
 		err := declared().find("queues").kind.parse(Default(), text)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -195,7 +195,7 @@ func shardSettings() []setting {
 	return []setting{
 		{name: "shards", def: "4",
 			kind: integer{func(c *Config) *int { return &c.Shards }, 1, maxShards},
-			doc:  "Shards default-0, default-1 and so on, over which keys are hashed; a data folder keeps its number."},
+			doc:  "Shards default-0, default-1 and so on, over which keys are hashed; a data folder has to be started with the number that it was made with."},
 		{name: "named-shards", def: "",
 			kind: list{func(c *Config) *[]string { return &c.NamedShards }, "names", nil},
 			doc:  "More shards, for the queues and databases that are put there; add new ones at the end."},

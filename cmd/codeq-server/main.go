@@ -43,7 +43,7 @@ func settingFlags() []settingFlag {
 	return []settingFlag{
 		{"addr", "addr", "listen on `HOST:PORT`; port 0 picks a free one"},
 		{"data", "dir", "keep everything that is stored in `DIR`"},
-		{"shards", "shards", "make a new data folder with `N` shards; an old one keeps its number"},
+		{"shards", "shards", "make a new data folder with `N` shards; an old one is started with its own number"},
 		{"appendfsync", "appendfsync", "make writes safe from power loss by `POLICY`: always, everysec or no"},
 	}
 }
