@@ -122,11 +122,43 @@ func TestMovedList(t *testing.T) {
 	c.want("+OK :0 :0", "q.submit w 1", "scard codeq:q:a:inprog", "scard codeq:q:b:inprog")
 }
 
+// TestStaleEntryOfAnotherQueue: an entry that a task has left in the list of another queue makes it neither early nor lost.
+func TestStaleEntryOfAnotherQueue(t *testing.T) {
+	c := startQueues(t).client()
+	c.send("q.enqueue a p id 1", "hdel codeq:tasks 1", "q.enqueue b p id 1 delay 3600000")
+	c.want("*-1 :1 :0", "q.claim w commands 1 a", "zcard codeq:q:b:delayed", "llen codeq:q:a:pending:0")
+	c.send("q.enqueue c p id 2", "q.enqueue d p id 3", "rename codeq:q:c:pending:0 codeq:q:d:pending:0", "set codeq:q:c:inprog x")
+	if got := fmt.Sprint(c.claimed("q.claim w count 5 commands 1 d")); got != "[2]" {
+		t.Errorf("claimed %s", got)
+	}
+	c.want("*1 $1 2", "smembers codeq:q:d:inprog")
+}
+
+// TestDamageDelaysNoOthers: audits of a set with a task that nobody repairs become rare, until there is something new.
+func TestDamageDelaysNoOthers(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1", "q.claim w lease 500 commands 1 a", "hset codeq:tasks 1 damaged", "q.enqueue a p id 2")
+	for range 300 {
+		s.clock.Advance(10 * time.Second)
+		for range 50 {
+			c.send("ping")
+			runtime.Gosched()
+		}
+	}
+	c.want("$1 2 :1", "rpop codeq:q:a:pending:0", "sadd codeq:q:a:inprog 2")
+	began := s.clock.Now()
+	s.inTime(c, "*1 $1 1", "smembers codeq:q:a:inprog")
+	if took := s.clock.Now().Sub(began); took > 10*time.Minute {
+		t.Errorf("it took %v until the task without a lease was found", took)
+	}
+}
+
 // TestResultOfWhatIsRemoved: who waits for the result of a task hears when there is no such task any more.
 func TestResultOfWhatIsRemoved(t *testing.T) {
 	s := startQueues(t)
 	dial, c := s.listen(), s.client()
-	for _, remove := range []string{"q.purge a state pending", "hdel codeq:tasks 1", "del codeq:tasks", "flushall"} {
+	for _, remove := range []string{"q.purge a state pending", "hdel codeq:tasks 1", "del codeq:tasks", "move codeq:tasks 1", "flushall"} {
 		c.want("$1 1 $1 2", "q.enqueue a p id 1", "q.enqueue b p id 2")
 		w := dial()
 		w.send("q.result 1 block 0")

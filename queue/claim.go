@@ -226,20 +226,34 @@ func (t *Tx) seekResults(ids [][]byte) error {
 	return errors.Join(err, failed)
 }
 
-// claimedOf is where the task that was loaded is when it is claimed: among the claimed ones of the queue that its JSON names, also when it
-// was taken from the list of another one, as after a RENAME.
-func (t *Tx) claimedOf(name Name, from *claiming) (set shard.Set, err error) {
-	own := t.task.name
-	if bytes.Equal(own.Command, name.Command) && bytes.Equal(own.Tenant, name.Tenant) {
-		return from.inProgress, nil
+// belongs tells where the task that was loaded is when it is claimed, and whether it waits to become pending. Both are said of the queue that
+// its JSON names, also when it was taken from the list of another one, as after a RENAME, unless there is something else in that one's place.
+// An error of a client must not come from here: the task is out of its list.
+func (t *Tx) belongs(name Name, from *claiming) (claimed shard.Set, waits bool, err error) {
+	k := &t.task
+	claimed = from.inProgress
+	moved := !bytes.Equal(k.name.Command, name.Command) || !bytes.Equal(k.name.Tenant, name.Tenant)
+	if moved {
+		if _, unplaced := t.locate(k.name); unplaced == nil {
+			own, wrong := t.db.SetOf(t.place(supplier.InProgress))
+			if wrong == nil {
+				claimed = own
+			} else {
+				err = t.tolerate(wrong)
+			}
+		} else if _, err = t.locate(name); err != nil {
+			return claimed, false, err
+		}
 	}
-	if _, err = t.locate(own); err == nil {
-		set, err = t.db.SetOf(t.place(supplier.InProgress))
+	if k.at == atDelayed && err == nil {
+		waits, err = t.isDelayed(k.id)
 	}
-	if _, back := t.locate(name); err == nil {
-		err = back
+	if moved {
+		if _, back := t.locate(name); err == nil {
+			err = back
+		}
 	}
-	return set, err
+	return claimed, waits, err
 }
 
 // claimTask gives the worker the task that was taken from the pending list of the i-th queue, unless the entry there was stale.
@@ -256,13 +270,8 @@ func (t *Tx) claimTask(c *Claim, i int, id []byte, from *claiming, fn func(*View
 		return false, nil
 	}
 	kept := k.attempts == 0 && t.isRecent(policy)
-	if k.at == atDelayed {
-		if waits, err := t.isDelayed(id); waits || err != nil {
-			return false, err
-		}
-	}
-	inProgress, err := t.claimedOf(c.Queues[i], from)
-	if err != nil {
+	inProgress, waits, err := t.belongs(c.Queues[i], from)
+	if waits || err != nil {
 		return false, err
 	}
 	if added, err := inProgress.Add(id); !added || err != nil {

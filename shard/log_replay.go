@@ -193,14 +193,16 @@ func (l *commitLog) repairEnd(numbers []uint64) ([]uint64, error) {
 		first, flags, err = l.readHeader(numbers[n-2])
 	}
 	if errors.Is(err, errLogNoHeader) {
-		return nil, fmt.Errorf("commit log: no segment in %s has a header, so the last one that had, before %s, is missing, or what it had is: "+
-			"put it back, or restore the whole data directory from a backup", l.opts.Dir, l.segmentPath(numbers[len(numbers)-1]))
+		return nil, l.lost(numbers[len(numbers)-1])
 	}
 	if err = errors.Join(err, l.cut(numbers[n:])); err != nil {
 		return nil, err
 	}
 	if flags&logOpenEnd != 0 && n > 1 {
 		fits, err := l.repairSegment(numbers[n-2], numbers[n-1:n], first)
+		if errors.Is(err, errLogNoHeader) && n == 2 {
+			return nil, l.lost(numbers[0] + 1)
+		}
 		if errors.Is(err, errLogNoHeader) {
 			return numbers[:n-2], l.cut(numbers[n-2 : n])
 		}
@@ -210,6 +212,12 @@ func (l *commitLog) repairEnd(numbers []uint64) ([]uint64, error) {
 	}
 	_, err = l.repairSegment(numbers[n-1], nil, 0)
 	return numbers[:n], err
+}
+
+// lost is why a log is not opened in which no segment is whole: there was one before the segment of the number.
+func (l *commitLog) lost(before uint64) error {
+	return fmt.Errorf("commit log: no segment in %s has a header that says where the log begins, so the last one that had, before %s, is missing, "+
+		"or what it had is: put it back, or restore the whole data directory from a backup", l.opts.Dir, l.segmentPath(before))
 }
 
 // readHeader returns the sequence of a segment's first record and its flags, or errLogNoHeader.

@@ -439,3 +439,19 @@ func TestLogTrimLeavesAHeader(t *testing.T) {
 	}
 	logTestClose(t, l)
 }
+
+// TestLogLosesItsFirstSegment: one that others were to be read behind is no torn end when nothing is before it.
+func TestLogLosesItsFirstSegment(t *testing.T) {
+	fs := logTestFS(t)
+	opts := logTestOptions(fs, fsyncAlways, nil)
+	l, _ := logTestOpen(t, opts)
+	for n := uint64(1); l.active.number == 1; n++ {
+		logTestAppend(t, l, n, n)
+	}
+	logTestClose(t, l)
+	logTestWrite(t, fs, l.segmentPath(1), nil)
+	opts.Create = false
+	if _, err := openLog(opts, func([]logPart) error { return nil }); err == nil || !strings.Contains(err.Error(), "has a header") {
+		t.Fatalf("opened: %v", err)
+	}
+}

@@ -88,6 +88,9 @@ func (s *Shard) checkKeys(f *format) error {
 		if !ok || t != nil && t.Group != "" {
 			return nil
 		}
+		if _, expireAt, err := decodeHead(val); err != nil || expireAt != 0 && expireAt <= s.store.clock.NowMs() && (t == nil || !t.Lease) {
+			return err // it is gone, but for a lease: that has to be given back
+		}
 		p, err := s.store.placer.Place(db, key)
 		if err != nil {
 			return nil // a key that can't be placed any more is still there
@@ -103,21 +106,15 @@ func (s *Shard) checkKeys(f *format) error {
 	})
 }
 
-// homesLooked is of how many elements the homes are looked at: that so many of a collection which was on one shard are at home there, of two or
-// more, does not happen.
-const homesLooked = 64
-
 // hasStrays tells whether the partitioned collection with the metadata row has elements here that are at home elsewhere.
 func (s *Shard) hasStrays(meta []byte) (strays bool, err error) {
 	var o object
 	if err := o.decode(meta); err != nil {
 		return false, s.readError(err)
 	}
-	looked := 0
 	look := func(element []byte) bool {
 		strays = s.store.placer.Home(element) != s.ordinal
-		looked++
-		return !strays && looked < homesLooked
+		return !strays
 	}
 	switch o.kind {
 	case KindList:

@@ -3,6 +3,7 @@ package shard
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -24,9 +25,10 @@ func (p pinnedPlacer) Place(db int, key []byte) (Placement, error) {
 
 // TestPinsAreRemembered: a store whose keys would be looked for elsewhere is not opened, and is as it was with the former placement.
 func TestPinsAreRemembered(t *testing.T) {
-	fs := vfs.NewMem()
+	fs, started := vfs.NewMem(), testStart
 	open := func(placement string, pins map[int]int) (*Store, error) {
-		opts := testOptions(fs, 3, clock.NewManual(testStart))
+		started = started.Add(time.Hour)
+		opts := testOptions(fs, 3, clock.NewManual(started))
 		opts.Placer, opts.Placement = pinnedPlacer{testPlacer{3}, pins}, placement
 		return Open(opts)
 	}
@@ -38,6 +40,9 @@ func TestPinsAreRemembered(t *testing.T) {
 			if err := tx.DB(db).Set([]byte(key), []byte(key), 0); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := tx.DB(2).Set([]byte("gone"), nil, tx.DB(2).Now()+1); err != nil {
+			t.Fatal(err)
 		}
 		for i := range faultElements {
 			h, err := tx.DB(db).Hash([]byte("part:h"))
@@ -61,6 +66,8 @@ func TestPinsAreRemembered(t *testing.T) {
 		{"1", map[int]int{1: 2}, "on shard"},
 		{"3", map[int]int{3: 2}, ""}, // there is nothing in it yet
 		{"none", nil, "has the key"},
+		{"2 and 3", map[int]int{2: 1, 3: 2}, ""}, // what 2 had has expired
+		{"3", map[int]int{3: 2}, ""},
 		{"elsewhere", map[int]int{3: 1}, `(database 3) on shard "default-2", where the configured placement, elsewhere, would not find them: go back to 3`},
 		{"3", map[int]int{3: 2}, ""},
 	} {
@@ -70,7 +77,7 @@ func TestPinsAreRemembered(t *testing.T) {
 			t.Fatalf("%+v: %v", step, err)
 		case err == nil:
 			fill(st, 1)
-			if len(step.pins) > 0 {
+			if step.placement == "3" {
 				fill(st, 3)
 			}
 			closeTest(t, st)

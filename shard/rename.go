@@ -44,6 +44,9 @@ func (s *Shard) rename(o, do *object) error {
 	if n := do.names(); n != nil && n.next != nil {
 		s.unnamed = append(s.unnamed, do)
 	}
+	if len(s.queues) > 0 && o.track != nil && o.track.Departures {
+		s.signalAll(o)
+	}
 	o.clear()
 	if do.db != o.db {
 		s.count(o.db.n, -1)

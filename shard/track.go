@@ -467,13 +467,15 @@ func (s *Shard) settleAgenda(o *object) {
 
 // audit has the key looked at after the time for that, unless it is going to be.
 func (s *Shard) audit(db int, key string, t *Tracking) {
-	if s.times.agendas[agendaKey{db, key}] == nil {
-		s.schedule(db, key, s.store.clock.NowMs()+t.AuditMs)
+	dueMs := s.store.clock.NowMs() + t.AuditMs
+	if a := s.times.agendas[agendaKey{db, key}]; a == nil || a.dueMs > dueMs {
+		s.schedule(db, key, dueMs)
 	}
 }
 
 // settleAudits has everything audited when others than the tracker have removed a lease, of which nothing tells what it was for. A client
-// that ends what it holds changes the key that is audited in the same transaction, and that is enough.
+// that ends what it holds changes the key that is audited in the same transaction, and then that is taken to be it: or else all keys would be
+// audited all the time where such clients work.
 func (tx *Tx) settleAudits() {
 	if tx.released && !tx.audited {
 		tx.store.auditAll()
