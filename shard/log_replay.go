@@ -17,10 +17,11 @@ import (
 
 // Opening a commit log:
 //
-//  1. Segments at the end without a header are removed: they have no records.
+//  1. Segments at the end without a header are removed: they have no records. There is always one with a header, or something is lost,
+//     and the start stops.
 //  2. The last segment, and the one before it if that may have a torn end, are written anew, up to the last whole record,
 //     under a temporary name, fsynced, and put in the place of the old ones. Where the records stop to be whole and
-//     contiguous, the log ends: what is behind was never acknowledged as fsynced, and is removed first, the last segment
+//     contiguous, the log ends: what is behind is taken for what was not fsynced when power was lost, and is removed first, the last segment
 //     before the others. All of this is done to segments that look whole as well: after a failed fsync the kernel may
 //     show pages that never reached the disk and take them for clean, so a second fsync of the same file could do nothing.
 //  3. All segments are replayed, oldest first. By now each must be whole, and numbers and sequences contiguous;

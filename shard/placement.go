@@ -3,13 +3,24 @@ package shard
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 )
 
 // noDatabase is the number of none: what a Placer says of it holds for all databases that it has no rule of their own for.
 const noDatabase = -1
 
+// PinWord begins those of the words of Options.Placement, the last ones, that say which databases are pinned to a shard.
+const PinWord = "database-shards"
+
+// pinsOf is what a placement says of databases that are pinned.
+func pinsOf(placement string) string {
+	_, pins, _ := strings.Cut(placement, PinWord)
+	return pins
+}
+
 // checkPlacement refuses a store whose keys would be looked for where they are not. FORMAT remembers how they were placed, and
-// while that stays as it is there is nothing to check. Otherwise every key has to be where it would be put now; and
+// while that stays as it is there is nothing to check. Otherwise every key of every group has to be where it would be put now, and so, if
+// databases were pinned or set free, has every other key, which takes a look at all that is stored; and
 // where groups become partitioned there may be none, since their elements' homes were not asked for before.
 func (st *Store) checkPlacement(f *format) error {
 	now := st.placer.PartitionsGroups(noDatabase)
@@ -27,12 +38,11 @@ func (st *Store) checkPlacement(f *format) error {
 			}
 		}
 	}
-	for _, s := range st.shards {
-		if f.Placement == "" {
-			break // of a version that did not remember it
-		}
-		if err := s.checkKeys(f); err != nil {
-			return err
+	if f.Placement != "" && pinsOf(f.Placement) != pinsOf(st.opts.Placement) { // empty: of a version that did not remember it
+		for _, s := range st.shards {
+			if err := s.checkKeys(f); err != nil {
+				return err
+			}
 		}
 	}
 	f.Placement, f.Partitioned = st.opts.Placement, now

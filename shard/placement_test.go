@@ -57,19 +57,20 @@ func TestPinsAreRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	const three = "x, " + PinWord + " 3=2"
 	for _, step := range []struct {
 		placement string
 		pins      map[int]int
 		refused   string
 	}{
-		{"none", nil, ""},
-		{"1", map[int]int{1: 2}, "on shard"},
-		{"3", map[int]int{3: 2}, ""}, // there is nothing in it yet
-		{"none", nil, "has the key"},
-		{"2 and 3", map[int]int{2: 1, 3: 2}, ""}, // what 2 had has expired
-		{"3", map[int]int{3: 2}, ""},
-		{"elsewhere", map[int]int{3: 1}, `(database 3) on shard "default-2", where the configured placement, elsewhere, would not find them: go back to 3`},
-		{"3", map[int]int{3: 2}, ""},
+		{"x", nil, ""},
+		{"x, " + PinWord + " 1=2", map[int]int{1: 2}, "on shard"},
+		{three, map[int]int{3: 2}, ""}, // there is nothing in it yet
+		{"x", nil, "has the key"},
+		{"x, " + PinWord + " 2=1, " + PinWord + " 3=2", map[int]int{2: 1, 3: 2}, ""}, // what 2 had has expired
+		{three, map[int]int{3: 2}, ""},
+		{"x, " + PinWord + " 3=1", map[int]int{3: 1}, `(database 3) on shard "default-2", where the configured placement, x, database-shards 3=1, would not find them: go back to x, database-shards 3=2`},
+		{three, map[int]int{3: 2}, ""},
 	} {
 		st, err := open(step.placement, step.pins)
 		switch {
@@ -77,7 +78,7 @@ func TestPinsAreRemembered(t *testing.T) {
 			t.Fatalf("%+v: %v", step, err)
 		case err == nil:
 			fill(st, 1)
-			if step.placement == "3" {
+			if step.placement == three {
 				fill(st, 3)
 			}
 			closeTest(t, st)

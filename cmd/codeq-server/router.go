@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"codeq/config"
+	"codeq/shard"
 	"codeq/supplier"
 )
 
@@ -42,7 +43,7 @@ func placement(c *config.Config) string {
 	}
 	words = appendTable(words, "static-commands", commands)
 	words = appendTable(words, "static-tenants", c.StaticTenants)
-	words = appendTable(words, "database-shards", c.DatabaseShards)
+	words = appendTable(words, shard.PinWord, c.DatabaseShards)
 	return strings.Join(words, ", ")
 }
 
