@@ -133,6 +133,9 @@ type commitLog struct {
 	synced  atomic.Uint64         // position up to which records are on disk
 	bytes   atomic.Int64          // size of all segments, before compression
 
+	writtenRecord atomic.Uint64 // sequence of the last record that is with the operating system
+	syncedRecord  atomic.Uint64 // sequence of the last record that is on disk for all that is known
+
 	packers sync.Pool // of *logPacker: few commits need one at a time, however many transactions there are
 
 	trimMu sync.Mutex // serialises trims
@@ -201,7 +204,7 @@ func (l *commitLog) append(parts []logPart, f *logFrame) (pos uint64, err error)
 		return 0, errLogClosed
 	}
 	b := l.pending
-	b.buf = f.appendRecord(b.buf, l.sequence)
+	b.buf = f.appendRecord(b.buf, l.sequence, l.syncedRecord.Load())
 	b.end += uint64(f.size)
 	b.full += f.full
 	b.records++
@@ -353,6 +356,7 @@ func (l *commitLog) writeBatch(b *logBatch) error {
 		l.active.greatest = logRaise(l.active.greatest, uint16(shard), number)
 	}
 	l.bytes.Add(l.active.size - before)
+	l.writtenRecord.Store(l.active.first + l.active.records - 1)
 	l.written.Store(b.end)
 	return nil
 }
@@ -365,7 +369,7 @@ func (l *commitLog) fsync(pos uint64) error {
 		return err
 	}
 	// Whatever is written by now lies in the segments that are retired and active after this, or before them.
-	written := l.written.Load()
+	written, record := l.written.Load(), l.writtenRecord.Load()
 	active, err := l.syncRetired()
 	if err != nil {
 		return err
@@ -374,6 +378,7 @@ func (l *commitLog) fsync(pos uint64) error {
 		return l.fail("fsync", active.path, err)
 	}
 	l.synced.Store(written)
+	l.syncedRecord.Store(record)
 	l.mu.Lock()
 	active.begun = active.begun || written > active.begins
 	l.mu.Unlock()
@@ -452,7 +457,7 @@ func (f *logFrame) encode(parts []logPart, packers *sync.Pool) error {
 	if len(parts) == 0 || len(parts) > logMaxParts {
 		return fmt.Errorf("commit log: a commit of %d parts: it must have 1 to %d", len(parts), logMaxParts)
 	}
-	f.size = logFrameSize + logCountSize + int64(len(parts))*logPartHeadSize + logSequenceSize
+	f.size = logFrameSize + logCountSize + int64(len(parts))*logPartHeadSize + logTailSize
 	f.full = f.size
 	head := append(f.head[:0], make([]byte, logFrameSize)...)
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(parts)))
@@ -504,15 +509,17 @@ func (f *logFrame) pack(batch []byte, packers *sync.Pool) (stored []byte, form u
 	return packed, logPacked
 }
 
-// appendRecord appends the whole record to buf and completes its checksum with the sequence. buf grows once, and not with each part.
-func (f *logFrame) appendRecord(buf []byte, sequence uint64) []byte {
+// appendRecord appends the whole record to buf and completes its checksum with the sequence, and with that of the last record on disk. buf
+// grows once, and not with each part.
+func (f *logFrame) appendRecord(buf []byte, sequence, synced uint64) []byte {
 	start := len(buf)
 	buf = append(slices.Grow(buf, int(f.size)), f.head...)
 	for _, batch := range f.batches {
 		buf = append(buf, batch...)
 	}
 	buf = binary.LittleEndian.AppendUint64(buf, sequence)
-	sum := crc32.Update(f.sum, logCRC, buf[len(buf)-logSequenceSize:])
+	buf = binary.LittleEndian.AppendUint64(buf, synced)
+	sum := crc32.Update(f.sum, logCRC, buf[len(buf)-logTailSize:])
 	binary.LittleEndian.PutUint32(buf[start+4:], sum)
 	return buf
 }

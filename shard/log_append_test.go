@@ -497,34 +497,34 @@ func logTestPendingIsBounded(t *testing.T, huge []logPart) {
 }
 
 func TestLogHeaderLayout(t *testing.T) {
-	b := logEncodeHeader(258, 772, logOpenEnd)
-	want := append([]byte("codeqlog"), 2, 0, 1, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0)
+	b := logHeader{logFormatVersion, logOpenEnd, 258, 772}.encode()
+	want := append([]byte("codeqlog"), 3, 0, 1, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0)
 	if !bytes.Equal(b[:28], want) || len(b) != logHeaderSize {
 		t.Fatalf("header % x", b)
 	}
 	record := logTestRecord(t, []logPart{{shard: 5, number: 6, repr: []byte("ab")}}, 9)
-	want = []byte{26, 0, 0, 0, 0, 0, 0, 0, 1, 0, 5, 0, 6, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 'a', 'b', 9, 0, 0, 0, 0, 0, 0, 0}
+	want = []byte{34, 0, 0, 0, 0, 0, 0, 0, 1, 0, 5, 0, 6, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 'a', 'b', 9, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0}
 	copy(want[4:8], record[4:8])
 	if !bytes.Equal(record, want) {
 		t.Fatalf("record % x", record)
 	}
 	record = logTestRecord(t, []logPart{{shard: 5, number: 6, repr: make([]byte, logPackLeast)}}, 9)
 	length := binary.LittleEndian.Uint32(record[20:])
-	packed := record[24 : len(record)-logSequenceSize]
+	packed := record[24 : len(record)-logTailSize]
 	batch, err := minlz.Decode(nil, packed)
 	if err != nil || length != uint32(len(packed))|1<<31 || !bytes.Equal(batch, make([]byte, logPackLeast)) {
 		t.Fatalf("compressed record % x: %v", record, err)
 	}
 }
 
-// logTestRecord encodes a record as append does.
+// logTestRecord encodes a record as append does when the one before is on disk.
 func logTestRecord(t *testing.T, parts []logPart, sequence uint64) []byte {
 	t.Helper()
 	f := new(logFrame)
 	if err := f.encode(parts, new(sync.Pool)); err != nil {
 		t.Fatal(err)
 	}
-	record := f.appendRecord(nil, sequence)
+	record := f.appendRecord(nil, sequence, sequence-1)
 	if f.size != int64(len(record)) {
 		t.Fatalf("a record of %d bytes was announced as %d", len(record), f.size)
 	}
@@ -670,7 +670,7 @@ func TestLogAppendGrowsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The race detector's slices.Grow allocates twice; growing with each part takes as many times as there are parts.
-	if n := testing.AllocsPerRun(1, func() { f.appendRecord(nil, 1) }); n > 2 {
+	if n := testing.AllocsPerRun(1, func() { f.appendRecord(nil, 1, 0) }); n > 2 {
 		t.Errorf("the buffer was allocated %v times", n)
 	}
 }

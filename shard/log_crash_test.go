@@ -141,7 +141,7 @@ func TestLogTrimRemovesOneByOne(t *testing.T) {
 	l, _ := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
 	logTestAppend(t, l, 1, 13)
 	operations = nil
-	if err := l.trim(func(uint16) uint64 { return 8 }); err != nil {
+	if err := l.trim(func(uint16) uint64 { return 6 }); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{logTestPath(1), logTestDir, logTestPath(2), logTestDir, logTestPath(3), logTestDir}

@@ -264,7 +264,7 @@ func TestLogReadFault(t *testing.T) {
 }
 
 func TestLogLeftoverCannotBeRemoved(t *testing.T) {
-	segments, _ := logTestSegments(t)
+	segments, _ := logTestSegments(t, fsyncAlways)
 	fs := logTestPlant(t, segments)
 	logTestWrite(t, fs, logTestPath(3)+logTempSuffix, nil)
 	fault := &logFault{kind: "remove", err: errLogInjected}

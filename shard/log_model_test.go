@@ -153,7 +153,7 @@ func logTestRecordBytes(l *commitLog) int64 { return l.size() - int64(len(l.segm
 
 // logTestFullSize is the size of a record of parts that logTestPart made, before compression.
 func logTestFullSize(parts []logPart) int64 {
-	size := int64(logFrameSize + logCountSize + len(parts)*logPartHeadSize + logSequenceSize)
+	size := int64(logFrameSize + logCountSize + len(parts)*logPartHeadSize + logTailSize)
 	for _, p := range parts {
 		size += int64(len(logTestPart(p.shard, p.number).repr))
 	}

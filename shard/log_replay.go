@@ -21,8 +21,8 @@ import (
 //     and the start stops.
 //  2. The last segment, and the one before it if that may have a torn end, are written anew, up to the last whole record,
 //     under a temporary name, fsynced, and put in the place of the old ones. Where the records stop to be whole and
-//     contiguous, the log ends: what is behind is taken for what was not fsynced when power was lost, and is removed first, the last segment
-//     before the others. All of this is done to segments that look whole as well: after a failed fsync the kernel may
+//     contiguous, the log ends: what is behind was not fsynced when power was lost, and is removed first, the last segment
+//     before the others. If a record that is whole says that it was fsynced, it is damage, and stops the start (ADR 0031). All of this is done to segments that look whole as well: after a failed fsync the kernel may
 //     show pages that never reached the disk and take them for clean, so a second fsync of the same file could do nothing.
 //  3. All segments are replayed, oldest first. By now each must be whole, and numbers and sequences contiguous;
 //     anything else is damage and stops the start. Nothing is applied before it is durable here, since a shard may
@@ -31,8 +31,8 @@ import (
 //
 // Every step can be cut short by a crash and done again.
 
-// logReadBuffer is the size of the read buffer during replay. Apart from it, memory is bounded by the longest record, and by the
-// longest batch that is decompressed.
+// logReadBuffer is the size of the read buffer during replay. Apart from it, memory is bounded by the longest record, by the
+// longest batch that is decompressed, and by what is behind the log's end.
 const logReadBuffer = 256 << 10
 
 // logRecovery says what opening a log found.
@@ -183,36 +183,47 @@ func (l *commitLog) startSegment() error {
 	}
 	l.active = active
 	l.bytes.Add(active.size)
+	l.writtenRecord.Store(l.sequence - 1) // Whatever was replayed has been made durable before.
+	l.syncedRecord.Store(l.sequence - 1)
 	return nil
 }
 
 // repairEnd makes the end of the log durable up to its last whole record, and returns the numbers of the segments that stay.
 func (l *commitLog) repairEnd(numbers []uint64) ([]uint64, error) {
 	n := len(numbers)
-	first, flags, err := l.readHeader(numbers[n-1])
+	last, err := l.readHeader(numbers[n-1])
 	for ; n > 1 && errors.Is(err, errLogNoHeader); n-- {
-		first, flags, err = l.readHeader(numbers[n-2])
+		last, err = l.readHeader(numbers[n-2])
 	}
 	if errors.Is(err, errLogNoHeader) {
 		return nil, l.lost(numbers[len(numbers)-1])
 	}
-	if err = errors.Join(err, l.cut(numbers[n:])); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	if flags&logOpenEnd != 0 && n > 1 {
-		fits, err := l.repairSegment(numbers[n-2], numbers[n-1:n], first)
+	if last.flags&logOpenEnd != 0 && n > 1 {
+		fits, err := l.repairSegment(numbers[n-2], numbers[n-1:], last.first)
 		if errors.Is(err, errLogNoHeader) && n == 2 {
 			return nil, l.lost(numbers[0] + 1)
 		}
 		if errors.Is(err, errLogNoHeader) {
-			return numbers[:n-2], l.cut(numbers[n-2 : n])
+			return numbers[:n-2], l.cutWithoutHeader(numbers[n-2:], last.first-1)
 		}
 		if err != nil || !fits {
 			return numbers[:n-1], err
 		}
 	}
-	_, err = l.repairSegment(numbers[n-1], nil, 0)
+	_, err = l.repairSegment(numbers[n-1], numbers[n:], 0)
 	return numbers[:n], err
+}
+
+// cutWithoutHeader removes a segment whose header never reached the disk, and what is behind it, unless something there says that its last
+// record did, which is that of the sequence.
+func (l *commitLog) cutWithoutHeader(numbers []uint64, sequence uint64) error {
+	if err := l.tornNotDamaged(numbers[0], 0, numbers[1:], sequence); err != nil {
+		return fmt.Errorf("commit log: %s: %w: %w", l.segmentPath(numbers[0]), errLogNoHeader, logDamaged(err))
+	}
+	return l.cut(numbers)
 }
 
 // lost is why a log is not opened in which no segment is whole: there was one before the segment of the number.
@@ -221,8 +232,8 @@ func (l *commitLog) lost(before uint64) error {
 		"or what it had is: put it back, or restore the whole data directory from a backup", l.opts.Dir, l.segmentPath(before))
 }
 
-// readHeader returns the sequence of a segment's first record and its flags, or errLogNoHeader.
-func (l *commitLog) readHeader(number uint64) (first uint64, flags uint16, err error) {
+// readHeader returns the header of a segment, or errLogNoHeader.
+func (l *commitLog) readHeader(number uint64) (logHeader, error) {
 	r, err := l.openReader(number)
 	if closing := r.close(); closing != nil {
 		err = closing
@@ -230,7 +241,7 @@ func (l *commitLog) readHeader(number uint64) (first uint64, flags uint16, err e
 	if err != nil && err != errLogNoHeader {
 		err = fmt.Errorf("commit log: %s: %w", l.segmentPath(number), logDamaged(err))
 	}
-	return r.sequence, r.flags, err
+	return r.header, err
 }
 
 // cut removes segments behind the end of the log, the last one first, so that what is left after a crash looks the same.
@@ -259,7 +270,8 @@ func (l *commitLog) dropped(path string, offset, size int64, reason string) {
 }
 
 // repairSegment rewrites a segment without its torn tail and makes it durable. If its records don't end where those of the
-// segment behind begin, it first removes that one, and fits is false.
+// segments behind begin, which follows says, these are removed first, and fits is false. Nothing is changed if the tail was on disk once, and so
+// is damaged.
 func (l *commitLog) repairSegment(number uint64, behind []uint64, follows uint64) (fits bool, err error) {
 	path := l.segmentPath(number)
 	r, err := l.openReader(number)
@@ -277,7 +289,7 @@ func (l *commitLog) repairSegment(number uint64, behind []uint64, follows uint64
 	if err != nil {
 		return false, err
 	}
-	err = logCopyWhole(w, r, logEncodeHeader(number, r.sequence, r.flags))
+	err = logCopyWhole(w, r)
 	if err == nil {
 		err = w.Sync()
 	}
@@ -286,6 +298,11 @@ func (l *commitLog) repairSegment(number uint64, behind []uint64, follows uint64
 	}
 	fits = r.sequence == follows
 	if !fits {
+		if r.header.marks() {
+			if err := l.tornNotDamaged(number, r.offset, behind, r.sequence); err != nil {
+				return false, logDamaged(fmt.Errorf("%w: %w", r.ending(), err))
+			}
+		}
 		if err := l.cut(behind); err != nil {
 			return false, err
 		}
@@ -299,10 +316,18 @@ func (l *commitLog) repairSegment(number uint64, behind []uint64, follows uint64
 	return fits, nil
 }
 
-// logCopyWhole writes the header and the whole records that r still has to w. The first defect ends the records.
-func logCopyWhole(w io.Writer, r *logReader, header []byte) error {
+// ending is where the whole records of a segment end, and why.
+func (r *logReader) ending() error {
+	if r.defect != nil {
+		return r.defect
+	}
+	return &logDefect{offset: r.offset, reason: "the segment ends"}
+}
+
+// logCopyWhole writes the header and the whole records of r to w. The first defect ends the records.
+func logCopyWhole(w io.Writer, r *logReader) error {
 	out := bufio.NewWriterSize(w, logReadBuffer)
-	if err := logWrite(out, header); err != nil {
+	if err := logWrite(out, r.header.encode()); err != nil {
 		return err
 	}
 	for {
@@ -319,6 +344,68 @@ func logCopyWhole(w io.Writer, r *logReader, header []byte) error {
 	}
 }
 
+// tornNotDamaged returns an error if something behind the log's end says that the record of the sequence, with which the end begins, was on
+// disk: a loss of power leaves that as it is. It looks at a segment from the offset on and at the segments behind it.
+func (l *commitLog) tornNotDamaged(number uint64, offset int64, behind []uint64, sequence uint64) error {
+	for {
+		b, err := l.readFrom(number, offset)
+		if err != nil {
+			return err
+		}
+		if later := logMarkOf(b, sequence); later != 0 {
+			return fmt.Errorf("record %d was on disk when record %d was written, so no loss of power has torn it", sequence, later)
+		}
+		if len(behind) == 0 {
+			return nil
+		}
+		number, offset, behind = behind[0], 0, behind[1:]
+	}
+}
+
+// readFrom reads a segment from an offset to its end.
+func (l *commitLog) readFrom(number uint64, offset int64) ([]byte, error) {
+	file, err := l.opts.FS.Open(l.segmentPath(number))
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	b := make([]byte, info.Size()-offset)
+	_, err = file.ReadAt(b, offset)
+	if err == io.EOF && len(b) == 0 {
+		err = nil
+	}
+	return b, errors.Join(err, file.Close())
+}
+
+// logMarkOf looks, at every byte of b, for a whole record that says that the record of the sequence was on disk before it, and returns its
+// sequence, or 0.
+func logMarkOf(b []byte, sequence uint64) (later uint64) {
+	for ; len(b) >= logFrameSize+logTailSize; b = b[1:] {
+		length := uint64(binary.LittleEndian.Uint32(b))
+		if length < logTailSize || length > uint64(len(b)-logFrameSize) {
+			continue
+		}
+		record := b[:logFrameSize+length]
+		tail := record[len(record)-logTailSize:]
+		own, synced := binary.LittleEndian.Uint64(tail), binary.LittleEndian.Uint64(tail[logSequenceSize:])
+		if synced < sequence || own <= synced || own-sequence > 1<<32 { // Few bytes by chance get past this.
+			continue
+		}
+		if logChecksum(record) == binary.LittleEndian.Uint32(record[4:]) {
+			return own
+		}
+	}
+	return 0
+}
+
+// logChecksum is the checksum of a record with its framing.
+func logChecksum(record []byte) uint32 {
+	return crc32.Update(crc32.Checksum(record[:4], logCRC), logCRC, record[logFrameSize:])
+}
+
 // replaySegment gives the records of one segment to apply.
 func (l *commitLog) replaySegment(number uint64, apply func(parts []logPart) error) (err error) {
 	r, err := l.openReader(number)
@@ -326,7 +413,7 @@ func (l *commitLog) replaySegment(number uint64, apply func(parts []logPart) err
 	if err != nil {
 		return logDamaged(err)
 	}
-	s := &logSegment{number: number, path: l.segmentPath(number), first: r.sequence}
+	s := &logSegment{number: number, path: l.segmentPath(number), first: r.header.first}
 	if len(l.segments) > 0 && s.first != l.sequence {
 		return logDamaged(fmt.Errorf("the segment before ends with record %d of the log, this one begins with %d",
 			l.sequence-1, s.first))
@@ -371,9 +458,9 @@ type logReader struct {
 	file     vfs.File // nil if it couldn't be opened
 	in       *bufio.Reader
 	size     int64
+	header   logHeader
 	offset   int64      // after the last whole record
 	sequence uint64     // of the next record
-	flags    uint16     // of the header
 	record   []byte     // the last record with its framing, valid until next
 	parts    []logPart  // the same, decoded
 	saved    int64      // bytes by which compression has made the records so far shorter
@@ -406,10 +493,10 @@ func (l *commitLog) openReader(number uint64) (*logReader, error) {
 	if _, err := io.ReadFull(r.in, header); err != nil {
 		return r, err
 	}
-	if r.sequence, r.flags, err = logDecodeHeader(header, number); err != nil {
+	if r.header, err = logDecodeHeader(header, number); err != nil {
 		return r, err
 	}
-	r.offset = logHeaderSize
+	r.offset, r.sequence = logHeaderSize, r.header.first
 	return r, nil
 }
 
@@ -420,7 +507,7 @@ func (r *logReader) next() error {
 	if rest == 0 {
 		return io.EOF
 	}
-	if rest < logFrameSize+logMinLength {
+	if rest < logFrameSize+r.header.minLength() {
 		return r.stop("%d bytes are left, fewer than a record has", rest)
 	}
 	frame, err := r.in.Peek(logFrameSize)
@@ -428,7 +515,7 @@ func (r *logReader) next() error {
 		return r.readError(err)
 	}
 	length := int64(binary.LittleEndian.Uint32(frame))
-	if length < logMinLength || length > logMaxRecord-logFrameSize {
+	if length < r.header.minLength() || length > logMaxRecord-logFrameSize {
 		return r.stop("a record can't have a length of %d", length)
 	}
 	if length > rest-logFrameSize {
@@ -441,12 +528,11 @@ func (r *logReader) next() error {
 	if _, err := io.ReadFull(r.in, r.record); err != nil {
 		return r.readError(err)
 	}
-	body := r.record[logFrameSize:]
-	sum := crc32.Update(crc32.Checksum(r.record[:4], logCRC), logCRC, body)
-	if sum != binary.LittleEndian.Uint32(r.record[4:]) {
+	if logChecksum(r.record) != binary.LittleEndian.Uint32(r.record[4:]) {
 		return r.stop("the record's checksum is wrong")
 	}
-	content := body[:len(body)-logSequenceSize]
+	body := r.record[logFrameSize:]
+	content := body[:int64(len(body))-r.header.tailSize()]
 	if sequence := binary.LittleEndian.Uint64(body[len(content):]); sequence != r.sequence {
 		return r.stop("the record should be %d of the log, but is %d", r.sequence, sequence)
 	}

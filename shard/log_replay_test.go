@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"slices"
 	"strings"
@@ -41,11 +40,12 @@ func logTestWrite(t testing.TB, fs vfs.FS, path string, b []byte) {
 
 func logTestPath(number int) string { return fmt.Sprintf("%s/%010d.log", logTestDir, number) }
 
-// logTestSegments makes a log and returns the contents of its segments and the number of the last commit of each.
-func logTestSegments(t *testing.T) (segments [][]byte, lasts []uint64) {
+// logTestSegments makes a log and returns the contents of its segments and the number of the last commit of each. Under fsyncAlways each
+// record says that the one before was on disk, under fsyncNo none does.
+func logTestSegments(t *testing.T, policy fsyncPolicy) (segments [][]byte, lasts []uint64) {
 	t.Helper()
 	fs := logTestFS(t)
-	l, _ := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+	l, _ := logTestOpen(t, logTestOptions(fs, policy, nil))
 	logTestAppend(t, l, 1, 13) // The last segment then has more than one.
 	for _, s := range append(slices.Clone(l.segments), l.active) {
 		lasts = append(lasts, s.first+s.records-1)
@@ -101,7 +101,7 @@ func logTestRefused(t *testing.T, fs vfs.FS, texts ...string) {
 
 // TestLogTornTail cuts the last segment at every byte of its records, and damages every byte of its records in turn.
 func TestLogTornTail(t *testing.T) {
-	segments, lasts := logTestSegments(t)
+	segments, lasts := logTestSegments(t, fsyncNo)
 	n := len(segments)
 	tail, before := segments[n-1], lasts[n-2]
 	ends := logTestRecordEnds(tail)
@@ -131,16 +131,17 @@ func TestLogTornTail(t *testing.T) {
 // TestLogTornEndBefore does the same to the segment before the last one, which was written without an fsync in between: the log
 // ends there. When the last one says that there was an fsync, it is damage.
 func TestLogTornEndBefore(t *testing.T) {
-	segments, lasts := logTestSegments(t)
+	segments, lasts := logTestSegments(t, fsyncNo)
 	n := len(segments)
 	torn, behind, before := segments[n-2], int64(len(segments[n-1])), lasts[n-3]
 	ends := logTestRecordEnds(torn)
 	with := func(b []byte) [][]byte { return slices.Concat(segments[:n-2], [][]byte{b, segments[n-1]}) }
-	first, _, err := logDecodeHeader(segments[n-1], uint64(n))
+	header, err := logDecodeHeader(segments[n-1], uint64(n))
 	if err != nil {
 		t.Fatal(err)
 	}
-	synced := slices.Concat(logEncodeHeader(uint64(n), first, 0), segments[n-1][logHeaderSize:])
+	header.flags = 0
+	synced := slices.Concat(header.encode(), segments[n-1][logHeaderSize:])
 	for at := range torn {
 		damaged := slices.Clone(torn)
 		damaged[at] ^= 0x10
@@ -163,6 +164,38 @@ func TestLogTornEndBefore(t *testing.T) {
 	}
 }
 
+// TestLogDamagedEnd has bytes that are wrong in the last two segments in front of a record that says that they were on disk: no loss of power
+// explains them, so nothing is cut. Of the last record nothing says that.
+func TestLogDamagedEnd(t *testing.T) {
+	segments, lasts := logTestSegments(t, fsyncAlways)
+	n := len(segments)
+	for i := n - 2; i < n; i++ {
+		ends := logTestRecordEnds(segments[i])
+		for at := logHeaderSize; at < len(segments[i]); at++ {
+			planted := slices.Clone(segments)
+			planted[i] = slices.Clone(segments[i])
+			planted[i][at] ^= 0x10
+			if i == n-1 && at >= ends[len(ends)-2] {
+				logTestTail(t, planted, lasts[i]-1, int64(len(segments[i])-ends[len(ends)-2]))
+				continue
+			}
+			logTestRefused(t, logTestPlant(t, planted), logTestPath(i+1), "was on disk when record", "from a backup")
+			if i == n-2 {
+				planted[i] = segments[i][:at]
+				logTestRefused(t, logTestPlant(t, planted), logTestPath(i+1), "was on disk when record", "from a backup")
+			}
+		}
+	}
+	for at := range logHeaderSize { // a segment that has lost its header, with and without what was behind it
+		planted := slices.Clone(segments)
+		planted[n-2] = segments[n-2][:at]
+		logTestRefused(t, logTestPlant(t, planted), logTestPath(n-1), "header", "was on disk when record", "from a backup")
+	}
+	planted := slices.Clone(segments)
+	planted[n-1] = slices.Concat(make([]byte, logHeaderSize), segments[n-1][logHeaderSize:])
+	logTestRefused(t, logTestPlant(t, planted), logTestPath(n-1), "was on disk when record", "from a backup")
+}
+
 // logTestTail opens a log whose end may be torn, commits once more, and opens it again after power loss.
 func logTestTail(t *testing.T, segments [][]byte, last uint64, dropped int64) {
 	t.Helper()
@@ -182,7 +215,7 @@ func logTestTail(t *testing.T, segments [][]byte, last uint64, dropped int64) {
 
 // TestLogDamageInEarlierSegment damages every byte of an earlier segment in turn, and cuts it short at every byte.
 func TestLogDamageInEarlierSegment(t *testing.T) {
-	segments, _ := logTestSegments(t)
+	segments, _ := logTestSegments(t, fsyncAlways)
 	ends := logTestRecordEnds(segments[1])
 	for at := range len(segments[1]) {
 		damaged := slices.Clone(segments)
@@ -203,7 +236,7 @@ func TestLogDamageInEarlierSegment(t *testing.T) {
 }
 
 func TestLogRefusesWrongDirectory(t *testing.T) {
-	segments, _ := logTestSegments(t)
+	segments, _ := logTestSegments(t, fsyncAlways)
 	with := func(number int, b []byte) *vfs.MemFS {
 		changed := slices.Clone(segments)
 		changed[number-1] = b
@@ -223,7 +256,7 @@ func TestLogRefusesWrongDirectory(t *testing.T) {
 	// A record lost between two segments shows in the sequence.
 	ends := logTestRecordEnds(segments[1])
 	logTestRefused(t, with(2, segments[1][:ends[len(ends)-2]]), logTestPath(3),
-		"the segment before ends with record 4 of the log, this one begins with 6")
+		"the segment before ends with record 3 of the log, this one begins with 5")
 
 	fs := with(1, segments[0])
 	logTestWrite(t, fs, logTestDir+"/12.log", nil)
@@ -258,42 +291,69 @@ func TestLogUnpacksWhatIsRead(t *testing.T) {
 
 // logTestSegmentOf makes a segment of one record with the given contents.
 func logTestSegmentOf(body []byte) []byte {
-	record := binary.LittleEndian.AppendUint32(nil, uint32(len(body)+logSequenceSize))
+	record := binary.LittleEndian.AppendUint32(nil, uint32(len(body)+logTailSize))
 	record = append(record, 0, 0, 0, 0)
 	record = append(record, body...)
 	record = binary.LittleEndian.AppendUint64(record, 1)
-	sum := crc32.Update(crc32.Checksum(record[:4], logCRC), logCRC, record[8:])
-	binary.LittleEndian.PutUint32(record[4:], sum)
-	return append(logEncodeHeader(1, 1, 0), record...)
+	record = binary.LittleEndian.AppendUint64(record, 0)
+	binary.LittleEndian.PutUint32(record[4:], logChecksum(record))
+	return append(logHeader{logFormatVersion, 0, 1, 1}.encode(), record...)
 }
 
-// TestLogVersions has segments of an older version, which are read, and of a newer one, which are refused.
+// TestLogVersions has segments of older versions, which are read, and of a newer one, which are refused.
 func TestLogVersions(t *testing.T) {
-	segments, lasts := logTestSegments(t)
+	segments, lasts := logTestSegments(t, fsyncAlways)
 	n := len(segments)
-	as := func(version byte) [][]byte {
+	as := func(version uint16) [][]byte {
 		planted := slices.Clone(segments)
 		for i, segment := range planted {
-			planted[i] = slices.Clone(segment)
-			planted[i][8] = version
-			binary.LittleEndian.PutUint32(planted[i][28:], crc32.Checksum(planted[i][:28], logCRC))
+			header, err := logDecodeHeader(segment, uint64(i+1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			header.version = version
+			planted[i] = append(header.encode(), logTestRecordsAs(header, segment)...)
 		}
 		return planted
 	}
-	l, numbers := logTestOpen(t, logTestOptions(logTestPlant(t, as(1)), fsyncAlways, nil))
-	logTestSpan(t, numbers, 1, lasts[n-1])
-	logTestAppend(t, l, lasts[n-1]+1, lasts[n-1]+1)
-	logTestClose(t, l)
-	logTestRefused(t, logTestPlant(t, as(0)), "format version 0", "reads 1 to 2")
-	logTestRefused(t, logTestPlant(t, as(3)), "format version 3", "reads 1 to 2", "use the version that wrote it")
-	if _, err := openLog(logTestOptions(logTestPlant(t, as(3)), fsyncAlways, nil), nil); strings.Contains(err.Error(), "damaged") {
+	for version := uint16(logOldestVersion); version <= logFormatVersion; version++ {
+		planted := as(version)
+		fs := logTestPlant(t, planted)
+		for range 2 { // Opening rewrites the last segments in their version.
+			l, numbers := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+			logTestSpan(t, numbers, 1, lasts[n-1])
+			logTestClose(t, l)
+		}
+		l, _ := logTestOpen(t, logTestOptions(fs, fsyncAlways, nil))
+		logTestAppend(t, l, lasts[n-1]+1, lasts[n-1]+1)
+		logTestClose(t, l)
+		if version < logMarksVersion {
+			planted[n-1][logHeaderSize+20] ^= 1
+			logTestTail(t, planted, lasts[n-2], int64(len(planted[n-1])-logHeaderSize))
+		}
+	}
+	logTestRefused(t, logTestPlant(t, as(0)), "format version 0", "reads 1 to 3")
+	logTestRefused(t, logTestPlant(t, as(4)), "format version 4", "reads 1 to 3", "use the version that wrote it")
+	if _, err := openLog(logTestOptions(logTestPlant(t, as(4)), fsyncAlways, nil), nil); strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a newer version is refused as damage: %v", err)
 	}
 }
 
+// logTestRecordsAs returns the records of a segment as they are behind such a header.
+func logTestRecordsAs(header logHeader, segment []byte) (records []byte) {
+	ends := logTestRecordEnds(segment)
+	for i, end := range ends[1:] {
+		record := slices.Clone(segment[ends[i] : end-logTailSize+int(header.tailSize())])
+		binary.LittleEndian.PutUint32(record, uint32(len(record)-logFrameSize))
+		binary.LittleEndian.PutUint32(record[4:], logChecksum(record))
+		records = append(records, record...)
+	}
+	return records
+}
+
 // TestLogStaleRecord has a valid record of another place behind the last one: the sequence tells.
 func TestLogStaleRecord(t *testing.T) {
-	segments, lasts := logTestSegments(t)
+	segments, lasts := logTestSegments(t, fsyncAlways)
 	n := len(segments)
 	first := segments[0][logHeaderSize:logTestRecordEnds(segments[0])[1]]
 	segments[n-1] = slices.Concat(segments[n-1], first)
@@ -302,9 +362,9 @@ func TestLogStaleRecord(t *testing.T) {
 
 // TestLogHugeLength has a length field that promises a gigabyte: it is judged by the file's size, not allocated.
 func TestLogHugeLength(t *testing.T) {
-	segments, lasts := logTestSegments(t)
+	segments, lasts := logTestSegments(t, fsyncAlways)
 	n := len(segments)
-	for _, length := range []uint32{0, logMinLength - 1, logMaxRecord - 8, logMaxRecord, 1<<32 - 1} {
+	for _, length := range []uint32{0, uint32(logHeader{version: logFormatVersion}.minLength() - 1), logMaxRecord - 8, logMaxRecord, 1<<32 - 1} {
 		tail := append(binary.LittleEndian.AppendUint32(nil, length), make([]byte, 100)...)
 		planted := slices.Clone(segments)
 		planted[n-1] = slices.Concat(segments[n-1], tail)
@@ -313,7 +373,7 @@ func TestLogHugeLength(t *testing.T) {
 }
 
 func TestLogCrashedRewriting(t *testing.T) {
-	segments, lasts := logTestSegments(t)
+	segments, lasts := logTestSegments(t, fsyncAlways)
 	fs := logTestPlant(t, segments)
 	logTestWrite(t, fs, logTestPath(len(segments))+logTempSuffix, []byte("half a segment"))
 	logTestWrite(t, fs, logTestDir+"/operator's notes", nil)
@@ -328,7 +388,7 @@ func TestLogCrashedRewriting(t *testing.T) {
 }
 
 func TestLogApplyError(t *testing.T) {
-	segments, lasts := logTestSegments(t)
+	segments, lasts := logTestSegments(t, fsyncAlways)
 	fs := logTestPlant(t, segments)
 	refused, applied := errors.New("refused"), 0
 	_, err := openLog(logTestOptions(fs, fsyncAlways, nil), func([]logPart) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/minio/minlz"
 )
 
-// The disk format of the commit log, version 2. Numbers are little-endian, checksums are CRC-32C (Castagnoli).
+// The disk format of the commit log, version 3. Numbers are little-endian, checksums are CRC-32C (Castagnoli).
 //
 // The directory holds segments, named by their number in ten or more decimal digits with ".log" behind. Numbers are
 // contiguous; the oldest need not be 1, since trimming removes from that end. There is always at least one. "<segment>.tmp"
@@ -25,7 +25,7 @@ import (
 //
 //	offset  size
 //	     0     8  magic "codeqlog"
-//	     8     2  format version, 1 or 2
+//	     8     2  format version, 1 to 3
 //	    10     2  flags; 1: the end of the segment before may not have been on disk when records were written to this one
 //	    12     8  segment number, as in the file's name
 //	    20     8  sequence of the first record
@@ -34,17 +34,20 @@ import (
 // A record:
 //
 //	offset  size
-//	     0     4  length: bytes after the checksum, at least 24
+//	     0     4  length: bytes after the checksum, at least 32
 //	     4     4  checksum of the length and of all bytes after the checksum
 //	     8     2  n, the number of parts, at least 1
 //	    10  14 n  per part: shard ordinal (2), commit number (8), length of its batch (4), with the highest bit if it is compressed
 //	        ...   the n batches, one behind the other
-//	   end-8   8  sequence
+//	  end-16   8  sequence
+//	   end-8   8  the sequence of the last record that was known to be on disk when this one was appended; 0 if none was
 //
-// Sequences are contiguous over all segments, so a stale or misplaced record never passes for a valid one. The sequence
-// comes last because it is known only under the log's mutex: the checksum of all before it is computed outside.
+// Sequences are contiguous over all segments, so a stale or misplaced record never passes for a valid one. They
+// come last because they are known only under the log's mutex: the checksum of all before them is computed outside. What a record
+// says of those before it tells damage from the torn end that a loss of power leaves (ADR 0031).
 //
-// A batch that is compressed is a block of MinLZ (github.com/minio/minlz, SPEC.md). Version 1 has none; else it is the same.
+// A batch that is compressed is a block of MinLZ (github.com/minio/minlz, SPEC.md). Version 2 ends a record with its sequence, and
+// version 1 has no compressed batches; else they are the same.
 //
 // A segment's name is on disk before its first record is written. The header is written right before that record, to the same
 // block, so power loss leaves both, or zeros, or a file without them; and when a disk is full, a part of the header may be all
@@ -52,15 +55,16 @@ import (
 
 const (
 	logMagic         = "codeqlog"
-	logFormatVersion = 2
+	logFormatVersion = 3
 	logOldestVersion = 1 // that is read
+	logMarksVersion  = 3 // the first whose records say what was on disk before them
 	logHeaderSize    = 32
 	logFrameSize     = 8
 	logCountSize     = 2
 	logPartHeadSize  = 14
 	logPacked        = 1 << 31 // of a batch's length: it is compressed
 	logSequenceSize  = 8
-	logMinLength     = logCountSize + logPartHeadSize + logSequenceSize
+	logTailSize      = 2 * logSequenceSize
 	logSuffix        = ".log"
 	logTempSuffix    = ".tmp"
 )
@@ -115,7 +119,7 @@ func (s *logSegment) begin() error {
 	if s.size > 0 {
 		return nil
 	}
-	if err := logWrite(s.file, logEncodeHeader(s.number, s.first, s.flags)); err != nil {
+	if err := logWrite(s.file, logHeader{logFormatVersion, s.flags, s.number, s.first}.encode()); err != nil {
 		return err
 	}
 	s.size = logHeaderSize
@@ -288,15 +292,37 @@ func logSegmentNumber(name string) (uint64, error) {
 	return number, nil
 }
 
-func logEncodeHeader(number, first uint64, flags uint16) []byte {
+// logHeader is what a segment begins with.
+type logHeader struct {
+	version uint16
+	flags   uint16
+	number  uint64 // of the segment
+	first   uint64 // sequence of the first record
+}
+
+func (h logHeader) encode() []byte {
 	b := make([]byte, 0, logHeaderSize)
 	b = append(b, logMagic...)
-	b = binary.LittleEndian.AppendUint16(b, logFormatVersion)
-	b = binary.LittleEndian.AppendUint16(b, flags)
-	b = binary.LittleEndian.AppendUint64(b, number)
-	b = binary.LittleEndian.AppendUint64(b, first)
+	b = binary.LittleEndian.AppendUint16(b, h.version)
+	b = binary.LittleEndian.AppendUint16(b, h.flags)
+	b = binary.LittleEndian.AppendUint64(b, h.number)
+	b = binary.LittleEndian.AppendUint64(b, h.first)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, logCRC))
 }
+
+// marks tells whether the segment's records say what was on disk before them.
+func (h logHeader) marks() bool { return h.version >= logMarksVersion }
+
+// tailSize is the number of bytes that end a record behind its batches.
+func (h logHeader) tailSize() int64 {
+	if h.marks() {
+		return logTailSize
+	}
+	return logSequenceSize
+}
+
+// minLength is the least length that a record can have.
+func (h logHeader) minLength() int64 { return logCountSize + logPartHeadSize + h.tailSize() }
 
 var (
 	errLogBadHeader = errors.New("the checksum of the segment's header is wrong")
@@ -304,24 +330,27 @@ var (
 	errLogVersion   = errors.New("use the version that wrote it")
 )
 
-// logDecodeHeader returns the sequence of the segment's first record and the flags. The error is errLogNoHeader if the header
-// was not written yet.
-func logDecodeHeader(b []byte, number uint64) (first uint64, flags uint16, err error) {
+// logDecodeHeader decodes the header of the segment with the number. The error is errLogNoHeader if it was not written yet.
+func logDecodeHeader(b []byte, number uint64) (logHeader, error) {
 	if len(b) < logHeaderSize || len(bytes.Trim(b, "\x00")) == 0 {
-		return 0, 0, errLogNoHeader
+		return logHeader{}, errLogNoHeader
 	}
 	if crc32.Checksum(b[:28], logCRC) != binary.LittleEndian.Uint32(b[28:]) ||
 		string(b[:8]) != logMagic {
-		return 0, 0, errLogBadHeader
+		return logHeader{}, errLogBadHeader
 	}
-	if v := binary.LittleEndian.Uint16(b[8:]); v < logOldestVersion || v > logFormatVersion {
-		return 0, 0, fmt.Errorf("the segment has format version %d, this program reads %d to %d: %w",
-			v, logOldestVersion, logFormatVersion, errLogVersion)
+	h := logHeader{
+		version: binary.LittleEndian.Uint16(b[8:]), flags: binary.LittleEndian.Uint16(b[10:]),
+		number: binary.LittleEndian.Uint64(b[12:]), first: binary.LittleEndian.Uint64(b[20:]),
 	}
-	if n := binary.LittleEndian.Uint64(b[12:]); n != number {
-		return 0, 0, fmt.Errorf("the header says segment %d: the file was renamed", n)
+	if h.version < logOldestVersion || h.version > logFormatVersion {
+		return h, fmt.Errorf("the segment has format version %d, this program reads %d to %d: %w",
+			h.version, logOldestVersion, logFormatVersion, errLogVersion)
 	}
-	return binary.LittleEndian.Uint64(b[20:]), binary.LittleEndian.Uint16(b[10:]), nil
+	if h.number != number {
+		return h, fmt.Errorf("the header says segment %d: the file was renamed", h.number)
+	}
+	return h, nil
 }
 
 // decodeParts cuts a record's body, whose checksum was right, into r.parts, which alias it.
