@@ -122,8 +122,11 @@ func (call *claimCall) inTurns(c *Call) error {
 
 // claimOrWait takes what there is, or else waits if it may.
 func (call *claimCall) claimOrWait(c *Call) error {
-	if c.server.queues.Spreads(c.db) {
+	switch {
+	case c.server.queues.Spreads(c.db):
 		call.Turn = c.server.queues.RandomTurn()
+	case !call.Slots.IsAll() && len(call.Queues) > 1:
+		call.Turn = c.session.newTurn()
 	}
 	served, err := call.claim(c.session, c.Out, c.DB())
 	switch {

@@ -52,6 +52,28 @@ func TestClaimSlots(t *testing.T) {
 	}
 }
 
+// TestClaimSlotsOfSeveral: a queue is not left waiting because another one that is named before it has tasks.
+func TestClaimSlotsOfSeveral(t *testing.T) {
+	c := startQueues(t).client()
+	slots := make([]int, 40)
+	c.enqueueSlots("mail", slots...)
+	for i := range slots {
+		c.send(fmt.Sprintf("q.enqueue sms p id 01%06x", i))
+	}
+	taken := map[string]int{}
+	for range slots {
+		for _, id := range c.claimed("q.claim w share 0 of 2 commands 2 mail sms") {
+			taken[id[:2]]++
+		}
+	}
+	if taken["00"] < 10 || taken["01"] < 10 || taken["00"]+taken["01"] != len(slots) {
+		t.Errorf("claimed %v", taken)
+	}
+	if got := c.claimed("q.claim w count 50 share 0 of 2 commands 2 mail sms"); len(got) != len(slots) {
+		t.Errorf("%d of %d are left", len(got), len(slots))
+	}
+}
+
 func TestClaimSlotsRefused(t *testing.T) {
 	s := startQueues(t)
 	c := s.client()

@@ -132,6 +132,29 @@ func TestPrioritiesAndOrder(t *testing.T) {
 	}
 }
 
+// TestClaimTakesTheOldest: of several queues, the one is claimed from whose next task was made first, an entry that is no task before all.
+func TestClaimTakesTheOldest(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	for _, line := range []string{"b 1", "a 2", "b 3", "a 4", "a 5", "b 6"} {
+		queue, id, _ := strings.Cut(line, " ")
+		c.want("$1 "+id, "q.enqueue "+queue+" p id "+id)
+		s.clock.Advance(time.Millisecond)
+	}
+	c.send("lpush codeq:q:c:pending:0 none", "rpush codeq:q:a:pending:0 gone", "set codeq:q:d:pending:0 x")
+	for _, test := range [][2]string{
+		{"q.claim w commands 4 a d b c", "[1]"},
+		{"q.claim w count 4 commands 3 a b c", "[2 3 4 5]"},
+		{"q.claim w count 4 commands 2 a b", "[6]"},
+	} {
+		if got := fmt.Sprint(c.claimed(test[0])); got != test[1] {
+			t.Errorf("%s: %s, want %s", test[0], got, test[1])
+		}
+	}
+	c.want("-WRONGTYPE Operation against a key holding the wrong kind of value", "q.claim w commands 2 a d")
+	c.want(":0", "exists codeq:q:a:pending:0 codeq:q:b:pending:0 codeq:q:c:pending:0")
+}
+
 func TestAttemptsEnd(t *testing.T) {
 	c := startQueues(t).client()
 	c.want("$1 1", "q.enqueue a p id 1 maxattempts 2")

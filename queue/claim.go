@@ -3,6 +3,8 @@ package queue
 import (
 	"bytes"
 	"errors"
+	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -16,7 +18,7 @@ type Claim struct {
 	Queues  []Name // not empty
 	Count   int    // at most so many
 	LeaseMs int64  // 0: as the queue has it
-	// Turn is the shard that is tried first, modulo their number, where queues are spread.
+	// Turn is the shard that is tried first, modulo their number, where queues are spread, and the queue where they are claimed by slot.
 	Turn  uint32
 	Slots Slots // of each queue
 }
@@ -39,8 +41,8 @@ func validateWorker(worker []byte) error {
 	return nil
 }
 
-// Claim takes the tasks that are next in the queues, those of the highest priority first, and calls fn with each, which may not
-// keep it. It tells how many they were. Queues that are paused have none.
+// Claim takes the tasks that are next in the queues, those of the highest priority first and of these the oldest, and calls fn with each,
+// which may not keep it. It tells how many they were. Queues that are paused have none.
 //
 // Spread queues are tried on one shard after the other until one has something, and then no further: priorities, and which task is the
 // oldest, count within a shard. A transaction that is narrowed to a shard sees that one only.
@@ -87,50 +89,95 @@ func (t *Tx) claim(c *Claim, fn func(*View)) (n int, err error) {
 		}
 	}
 	for priority := supplier.MaxPriority; priority >= 0 && n < c.Count; priority-- {
-		for i := range c.Queues {
-			taken, err := t.claimFrom(c, i, priority, c.Count-n, fn)
-			if n += taken; err == shard.ErrWrongType && n > 0 {
-				return n, nil // what was claimed has to be told; the next claim meets the error
-			}
-			if err != nil || n == c.Count {
-				return n, err
-			}
+		taken, err := t.claimOf(c, priority, c.Count-n, fn)
+		if n += taken; err == shard.ErrWrongType && n > 0 {
+			return n, nil // what was claimed has to be told; the next claim meets the error
+		}
+		if err != nil {
+			return n, err
 		}
 	}
 	return n, nil
 }
 
-// claimFrom takes tasks from one list, of the i-th queue.
-func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int, err error) {
+// claimOf takes tasks of one priority.
+func (t *Tx) claimOf(c *Claim, priority, count int, fn func(*View)) (n int, err error) {
+	lists := t.lists[:0]
+	defer func() { clear(t.lists) }()
+	var wrong error
+	for i := range c.Queues {
+		from, ok, err := t.open(c, i, priority)
+		switch {
+		case err == shard.ErrWrongType:
+			wrong = err
+		case err != nil:
+			return 0, err
+		case ok:
+			lists = append(lists, from)
+		}
+	}
+	switch t.lists = lists; {
+	case len(lists) == 0:
+	case len(lists) == 1:
+		n, err = t.claimFrom(c, &lists[0], count, fn)
+	case c.Slots.IsAll():
+		n, err = t.claimOldest(c, lists, count, fn)
+	default:
+		for i := range lists {
+			taken, err := t.claimFrom(c, &lists[(int(c.Turn)+i)%len(lists)], count-n, fn)
+			if n += taken; n == count || err != nil {
+				return n, err
+			}
+		}
+	}
+	if n == 0 && err == nil {
+		err = wrong
+	}
+	return n, err
+}
+
+// claiming is a list that tasks are claimed from.
+type claiming struct {
+	queue      int // of the claim
+	policy     *Policy
+	pending    shard.List
+	inProgress shard.Set
+	ahead      *shard.Ahead // nil if nothing is read ahead
+	// since is when the task that is next was made, in unix ms, once it was looked at; the least number for one that is no task.
+	since  int64
+	looked bool
+}
+
+// open opens the list of a priority of the i-th queue, if there is something that may be claimed. Then t works on the queue.
+func (t *Tx) open(c *Claim, i, priority int) (from claiming, ok bool, err error) {
 	if _, err := t.locate(c.Queues[i]); err != nil {
-		return 0, err
+		return from, false, err
 	}
 	pending, err := t.db.List(t.pending(priority))
 	if err != nil {
-		return 0, err
+		return from, false, err
 	}
 	if waiting, err := pending.Len(); waiting == 0 || err != nil {
-		return 0, err
+		return from, false, err
 	}
-	from := claiming{policy: t.policy(), pending: pending}
+	from = claiming{queue: i, policy: t.policy(), pending: pending}
 	if paused, err := t.paused(from.policy); paused || err != nil {
-		return 0, err
+		return from, false, err
 	}
 	if from.inProgress, err = t.db.SetOf(t.place(supplier.InProgress)); err != nil {
-		return 0, err
+		return from, false, err
 	}
 	if c.Slots.IsAll() {
-		if from.ahead, err = pending.Ahead(); err != nil {
-			return 0, err
-		}
+		from.ahead, err = pending.Ahead()
 	}
+	return from, err == nil, err
+}
+
+// claimFrom takes tasks from one list.
+func (t *Tx) claimFrom(c *Claim, from *claiming, count int, fn func(*View)) (n int, err error) {
 	for n < count {
-		id, ok, err := t.take(c, i, pending)
-		if err != nil || !ok {
-			return n, err
-		}
-		took, err := t.claimTask(c, i, id, &from, fn)
-		if err != nil {
+		took, more, err := t.claimNext(c, from, fn)
+		if err != nil || !more {
 			return n, err
 		}
 		if took {
@@ -140,12 +187,74 @@ func (t *Tx) claimFrom(c *Claim, i, priority, count int, fn func(*View)) (n int,
 	return n, nil
 }
 
-// claiming is a list that tasks are claimed from.
-type claiming struct {
-	policy     *Policy
-	pending    shard.List
-	inProgress shard.Set
-	ahead      *shard.Ahead // nil if nothing is read ahead
+// claimNext takes what is next in a list, and tells whether there was something, and whether it was a task that could be claimed.
+func (t *Tx) claimNext(c *Claim, from *claiming, fn func(*View)) (took, more bool, err error) {
+	if len(c.Queues) > 1 {
+		if _, err := t.locate(c.Queues[from.queue]); err != nil {
+			return false, false, err
+		}
+	}
+	id, more, err := t.take(c, from.queue, from.pending)
+	if err == nil && more {
+		took, err = t.claimTask(c, from.queue, id, from, fn)
+	}
+	return took, more, err
+}
+
+// claimOldest takes tasks from several lists, of those that are next there always the one that was made first, and of several made in the same
+// millisecond that of the queue which is named first.
+func (t *Tx) claimOldest(c *Claim, lists []claiming, count int, fn func(*View)) (n int, err error) {
+	for n < count && len(lists) > 0 {
+		oldest := 0
+		for i := range lists {
+			if err := t.lookAt(&lists[i]); err != nil {
+				return n, err
+			}
+			if lists[i].since < lists[oldest].since {
+				oldest = i
+			}
+		}
+		took, more, err := t.claimNext(c, &lists[oldest], fn)
+		if err != nil {
+			return n, err
+		}
+		if lists[oldest].looked = false; !more {
+			lists = slices.Delete(lists, oldest, oldest+1)
+		}
+		if took {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// lookAt finds out when the task was made that is next in a list.
+func (t *Tx) lookAt(from *claiming) error {
+	if from.looked {
+		return nil
+	}
+	from.looked, from.since = true, math.MinInt64
+	id, ok, err := from.pending.Index(-1)
+	if !ok || err != nil {
+		return err
+	}
+	if from.ahead != nil {
+		_, _, _, known, err := t.tasks.Cached(id)
+		if err == nil && !known {
+			err = t.readAhead(id, from)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	found, err := t.load(id)
+	if isUnusable(err) {
+		return nil
+	}
+	if at, ok := t.task.time(fieldCreatedAt); found && err == nil && ok {
+		from.since = at
+	}
+	return err
 }
 
 // loadNext loads a task that was taken from its pending list. If the cache does not have it, it is read together with those that are

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -294,23 +295,43 @@ func (m *machine) Claim(t *rapid.T) {
 	}
 }
 
-// claim is what a claim takes on one shard.
+// claim is what a claim takes on one shard: of the highest priority, from the queue whose next task is the oldest.
 func (m *machine) claim(c *Claim, home int) (want []string) {
 	for priority := supplier.MaxPriority; priority >= 0; priority-- {
-		for _, name := range c.Queues {
-			l := modelList{name.String(), priority, home}
-			for !m.paused[l.queue] && len(want) < c.Count && len(m.pending[l]) > 0 {
-				k := m.tasks[m.pending[l][0]]
-				m.pending[l] = m.pending[l][1:]
-				if k == nil || k.at != atPending {
-					continue
-				}
-				m.claimed(k, c)
-				want = append(want, k.id)
+		for len(want) < c.Count {
+			l, ok := m.oldest(c, priority, home)
+			if !ok {
+				break
 			}
+			k := m.tasks[m.pending[l][0]]
+			m.pending[l] = m.pending[l][1:]
+			if k == nil || k.at != atPending {
+				continue
+			}
+			m.claimed(k, c)
+			want = append(want, k.id)
 		}
 	}
 	return want
+}
+
+// oldest is the list of the claim's queues whose next task was made first. What is no task, or does not say when, comes before all.
+func (m *machine) oldest(c *Claim, priority, home int) (oldest modelList, ok bool) {
+	first := int64(math.MaxInt64)
+	for _, name := range c.Queues {
+		l := modelList{name.String(), priority, home}
+		if m.paused[l.queue] || len(m.pending[l]) == 0 {
+			continue
+		}
+		since := int64(0)
+		if k := m.tasks[m.pending[l][0]]; k != nil {
+			since = k.created
+		}
+		if since < first {
+			oldest, ok, first = l, true, since
+		}
+	}
+	return oldest, ok
 }
 
 // claimed notes that the claim got the task.

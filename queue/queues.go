@@ -188,6 +188,7 @@ type Tx struct {
 
 	queue location
 	slots []shard.SlotRange // of the claim in progress, for each of its queues
+	lists []claiming        // of the claim in progress, those of one priority that have something
 	task  task
 	view  View
 	saved View // the task that was saved last; the memory of its text is its own
