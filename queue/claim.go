@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"slices"
@@ -341,7 +340,7 @@ func (t *Tx) seekResults(ids [][]byte) error {
 func (t *Tx) belongs(name Name, from *claiming) (claimed shard.Set, waits bool, err error) {
 	k := &t.task
 	claimed = from.inProgress
-	moved := !bytes.Equal(k.name.Command, name.Command) || !bytes.Equal(k.name.Tenant, name.Tenant)
+	moved := !k.name.is(name)
 	if moved {
 		if _, unplaced := t.locate(k.name); unplaced == nil {
 			own, wrong := t.db.SetOf(t.place(supplier.InProgress))

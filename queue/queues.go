@@ -101,6 +101,19 @@ func (n Name) String() string {
 	return string(n.Command) + ":" + string(n.Tenant)
 }
 
+// is tells that the other name is of the same queue. Of names that differ in more than the case of ASCII letters it does not find out.
+func (n Name) is(other Name) bool {
+	if len(n.Command) != len(other.Command) || !bytes.Equal(n.Tenant, other.Tenant) {
+		return false
+	}
+	for i, c := range n.Command {
+		if d := other.Command[i]; c != d && (c^d != 'a'-'A' || c|d < 'a' || c|d > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
 // Validate refuses names that no key can be made from.
 func (n Name) Validate() error {
 	key := supplier.Key{Command: n.Command, Tenant: n.Tenant, State: supplier.InProgress}
@@ -222,7 +235,7 @@ func (t *Tx) On(db shard.DB) (err error) {
 // location is a queue with what follows from its name.
 type location struct {
 	db      int
-	command []byte // as the client gave it
+	command []byte // as the client gave it, or another one did
 	tenant  []byte
 	base    []byte // of its keys, up to the colon before the state
 	shard   int    // 0 where queues are spread
@@ -240,7 +253,7 @@ func (t *Tx) locate(name Name) (*location, error) {
 // locateIn is locate for any database.
 func (t *Tx) locateIn(db int, name Name) error {
 	l := &t.queue
-	if len(l.base) > 0 && l.db == db && bytes.Equal(l.command, name.Command) && bytes.Equal(l.tenant, name.Tenant) {
+	if len(l.base) > 0 && l.db == db && (Name{l.command, l.tenant}).is(name) {
 		return nil
 	}
 	l.base = l.base[:0] // so that a failure leaves nothing behind

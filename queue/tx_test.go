@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"testing"
 
 	"codeq/shard"
@@ -47,5 +48,30 @@ func TestOnOpensPinnedAgain(t *testing.T) {
 	m.tx = m.queues.NewTx()
 	if failure := m.change(t, false, func(shard.DB) error { return m.tx.mustLoad([]byte("second")) }); failure != nil {
 		t.Error(failure)
+	}
+}
+
+// TestNamesInAnotherCase: names that are the same by their ASCII letters are of one queue, and whatever is taken for the same has the same keys.
+func TestNamesInAnotherCase(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		same bool
+	}{
+		{"mail", "MAIL", true}, {"mail", "Mail", true}, {"mail", "mails", false}, {"mail", "nail", false}, {"a@", "a`", false}, {"a[", "a{", false},
+		{"\u00e9", "\u00c9", false}, {"k", "\u212a", false}, {"\u00e9", "\u00e9", true}, {"a\x00", "A ", false},
+	} {
+		a, b := Name{Command: []byte(test.a)}, Name{Command: []byte(test.b)}
+		if a.is(b) != test.same || b.is(a) != test.same {
+			t.Errorf("%q and %q: the same is %v", test.a, test.b, !test.same)
+		}
+	}
+	for c := range 1 << 16 {
+		a, b := []byte{'x', byte(c)}, []byte{'X', byte(c >> 8)}
+		if (Name{Command: a}).is(Name{Command: b}) && !bytes.Equal(bytes.ToLower(a), bytes.ToLower(b)) {
+			t.Fatalf("%q and %q are not the same", a, b)
+		}
+	}
+	if (Name{[]byte("a"), []byte("t")}).is(Name{[]byte("a"), []byte("T")}) {
+		t.Error("tenants are the same in another case")
 	}
 }
