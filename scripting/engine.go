@@ -56,8 +56,6 @@ type Options struct {
 	MaxStringBytes int
 	// MaxMemory bounds, about, what one run holds: its values and the buffers of its commands; the default is 512 MB.
 	MaxMemory func() int64
-	// MaxCoroutines bounds the coroutines that one run creates; the default is 10,000.
-	MaxCoroutines int
 	// TimeLimit is lua-time-limit: how long a script runs before others get BUSY. Zero or less means no limit.
 	TimeLimit func() time.Duration
 	// EvalCacheBytes bounds the memory of the compiled scripts that only Eval made known; the default is 16 MB.
@@ -71,7 +69,6 @@ type Options struct {
 const (
 	defaultPoolSize       = 16
 	defaultMaxStringBytes = 512 << 20
-	defaultMaxCoroutines  = 10_000
 	defaultMaxMemory      = 512 << 20
 	defaultEvalCacheBytes = 16 << 20
 )
@@ -120,9 +117,6 @@ func New(opts Options) *Engine {
 	}
 	if opts.MaxStringBytes <= 0 {
 		opts.MaxStringBytes = defaultMaxStringBytes
-	}
-	if opts.MaxCoroutines <= 0 {
-		opts.MaxCoroutines = defaultMaxCoroutines
 	}
 	if opts.MaxMemory == nil {
 		opts.MaxMemory = func() int64 { return defaultMaxMemory }

@@ -6,7 +6,7 @@ import (
 
 func (st *state) coroutineLibrary() map[string]lua.GoFunc {
 	return map[string]lua.GoFunc{
-		"create":  st.createCoroutine,
+		"create":  createCoroutine,
 		"resume":  st.resumeCoroutine,
 		"running": runningCoroutine,
 		"status":  coroutineStatus,
@@ -23,19 +23,16 @@ func checkThread(L *lua.Thread, n int) *lua.Thread {
 	return thread
 }
 
-func (st *state) createCoroutine(L *lua.Thread) int {
-	L.Push(st.newCoroutine(L).Value())
+func createCoroutine(L *lua.Thread) int {
+	L.Push(newCoroutine(L).Value())
 	return 1
 }
 
-// newCoroutine makes a coroutine of the first argument. A run may make so many.
-func (st *state) newCoroutine(L *lua.Thread) *lua.Thread {
+// newCoroutine makes a coroutine of the first argument.
+func newCoroutine(L *lua.Thread) *lua.Thread {
 	fn := L.Arg(1).Function()
 	if fn == nil || fn.IsGo() {
 		argError(L, 1, "Lua function expected")
-	}
-	if st.coroutines++; st.coroutines > st.e.opts.MaxCoroutines {
-		L.Raise("too many coroutines")
 	}
 	return L.Runtime().NewThread(fn)
 }
@@ -80,7 +77,7 @@ func runningCoroutine(L *lua.Thread) int {
 
 // wrapCoroutine makes a function that resumes a coroutine. An error's text begins with the position of the function's caller.
 func (st *state) wrapCoroutine(L *lua.Thread) int {
-	co := st.newCoroutine(L)
+	co := newCoroutine(L)
 	resume := func(L *lua.Thread) int {
 		n, thrown := st.resume(L, co, L.Top())
 		if thrown == nil {

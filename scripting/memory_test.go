@@ -1,6 +1,7 @@
 package scripting
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -98,6 +99,24 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		if got := eval(t, e, "return 1"); got != ":1\r\n" {
 			t.Errorf("after %.200s: %q", body, got)
+		}
+	}
+}
+
+// TestManyCoroutines makes coroutines that end or that nobody can reach any more, far more than the limit has room for at a time.
+func TestManyCoroutines(t *testing.T) {
+	const count = 50_000
+	for _, body := range []string{
+		"coroutine.create(function() end)",
+		"coroutine.wrap(function() coroutine.yield() end)()",
+		"local co = coroutine.wrap(function() coroutine.yield() end) co() co()",
+		"pcall(coroutine.wrap(function() error('x') end))",
+		"coroutine.resume(coroutine.create(function() coroutine.wrap(function() coroutine.yield() end)() end))",
+	} {
+		e := New(Options{MaxMemory: func() int64 { return 8 << 20 }})
+		body = fmt.Sprintf("local n = 0 for i = 1, %d do n = n + 1 %s end return n", count, body)
+		if got := eval(t, e, body); got != fmt.Sprintf(":%d\r\n", count) {
+			t.Errorf("%s: %q", body, got)
 		}
 	}
 }

@@ -28,17 +28,16 @@ type state struct {
 	gauge
 
 	// The run.
-	caller     Caller     // nil while a library becomes known
-	world      *lua.Table // the globals of what runs: globals, or those of functions
-	function   *Function  // nil for a script
-	words      [][]byte   // of the command that calls the function
-	loadLimit  time.Duration
-	resp       int // the protocol of command replies, set by redis.setresp
-	random     uint64
-	started    time.Time
-	coroutines int
-	stopped    bool
-	stop       error // why, once stopped
+	caller    Caller     // nil while a library becomes known
+	world     *lua.Table // the globals of what runs: globals, or those of functions
+	function  *Function  // nil for a script
+	words     [][]byte   // of the command that calls the function
+	loadLimit time.Duration
+	resp      int // the protocol of command replies, set by redis.setresp
+	random    uint64
+	started   time.Time
+	stopped   bool
+	stop      error // why, once stopped
 	// Buffers of the run, kept between runs.
 	reply      []byte
 	argBytes   []byte
@@ -219,7 +218,7 @@ func (st *state) begin(caller Caller) {
 	st.random = randomStart
 	st.json.config = defaultJSON()
 	st.rt.Budget, st.started = stepsPerPoll, time.Time{}
-	st.coroutines, st.since, st.coming = 0, 0, 0
+	st.since, st.coming = 0, 0
 	st.stopped, st.stop = false, nil
 	st.ended = false
 	st.loadLimit = 0

@@ -2,9 +2,41 @@ package lua
 
 // NewThread makes a coroutine that runs the function when it is resumed.
 func (rt *Runtime) NewThread(fn *Function) *Thread {
-	co := newThread(rt, coroutineStack)
+	co := newThread(rt, 1, 1) // it gets its room when it begins
 	co.Push(fn.Value())
 	return co
+}
+
+// room is what a coroutine works in.
+type room struct {
+	stack  []Value
+	frames []frame
+}
+
+// maxRooms bounds the rooms of coroutines that have ended which are kept for the next ones: scripts that make many mostly have few at a time.
+const maxRooms = 16
+
+// takeRoom gives a coroutine that begins its room.
+func (co *Thread) takeRoom() {
+	rt, fn := co.rt, co.stack[0]
+	if n := len(rt.rooms); n > 0 {
+		co.stack, co.frames = rt.rooms[n-1].stack, rt.rooms[n-1].frames
+		rt.rooms = rt.rooms[:n-1]
+	} else {
+		co.stack, co.frames = make([]Value, coroutineStack), make([]frame, 1, leastFrames)
+	}
+	co.stack[0] = fn
+}
+
+// giveRoom keeps the room of a coroutine that has ended, unless it has grown or there are enough.
+func (co *Thread) giveRoom() {
+	rt := co.rt
+	if len(co.stack) != coroutineStack || cap(co.frames) != leastFrames || len(rt.rooms) == maxRooms {
+		return
+	}
+	clear(co.stack)
+	clear(co.frames)
+	rt.rooms = append(rt.rooms, room{co.stack, co.frames[:1]})
 }
 
 // unresumable is what Resume answers of a coroutine that cannot be resumed.
@@ -53,6 +85,9 @@ func (l *Thread) Resume(co *Thread, nargs int) (nresults int, err *Error) {
 		}
 	}()
 	first := co.top
+	if len(co.frames) == 1 {
+		co.takeRoom()
+	}
 	for _, arg := range args {
 		co.Push(arg)
 	}
@@ -93,6 +128,7 @@ func (l *Thread) take(co *Thread, from int) (n int) {
 // end leaves nothing of a coroutine but its state.
 func (co *Thread) end() {
 	co.closeUpvalues(0)
+	co.giveRoom()
 	co.state, co.stack, co.frames, co.top, co.high = dead, nil, nil, 0, 0
 }
 

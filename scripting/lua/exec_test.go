@@ -145,6 +145,40 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+// TestRoomsOfCoroutines: what coroutines have left when they ended is seen by none that works there later, and held by nobody.
+func TestRoomsOfCoroutines(t *testing.T) {
+	rt, globals := host(t)
+	for _, program := range [][2]string{
+		{"local function f(n) if n > 0 then local a, b, c = {}, {}, n f(n - 1) return a, b, c end yield({}) end local co = create(f) resume(co, 5) resume(co)", ""},
+		{"resume(create(function(...) local a, b, c = {}, {}, {} local t t.x = a end), {}, {}, {})", ""},
+		{"for i = 1, 30 do local co = create(function(a, b) local c, d return a, b, c, d end) resume(co) end " +
+			"return resume(create(function(a, b) local c, d if not a then local e return a, b, c, d, e end end))", "true nil nil nil nil nil"},
+		{"local f resume(create(function() local v = 1 f = function() v = v + 1 return v end end)) resume(create(function() local v = 9 error(v) end)) return f(), f()", "2 3"},
+		{"local t = {} for i = 1, 20 do t[i] = create(function() local v = i yield() return v end) resume(t[i]) end " +
+			"local s = '' for i = 1, 20 do local _, v = resume(t[i]) s = s .. v end return s", "1234567891011121314151617181920"},
+		{"resume(create(function() local function f(n) if n == 0 then error({}) end f(n - 1) end f(3) end))", ""},
+	} {
+		if got := run(t, rt, globals, program[0]); got != program[1] {
+			t.Errorf("%s\n\tis %s\n\twant %s", program[0], got, program[1])
+		}
+	}
+	if n := len(rt.rooms); n == 0 || n > maxRooms {
+		t.Errorf("%d rooms", n)
+	}
+	for _, r := range rt.rooms {
+		for _, v := range r.stack {
+			if !v.IsNil() {
+				t.Errorf("a room holds a %s", v.Kind())
+			}
+		}
+		for _, f := range r.frames[:cap(r.frames)] {
+			if f.fn != nil {
+				t.Error("a room holds a function")
+			}
+		}
+	}
+}
+
 // BenchmarkLoop is a loop of arithmetic, comparison, a table and a call.
 func BenchmarkLoop(b *testing.B) {
 	rt, globals := host(b)

@@ -18,6 +18,7 @@ type Runtime struct {
 	main    *Thread
 	current *Thread // the one that runs
 	nested  int     // Go functions that have called back into Lua and not returned
+	rooms   []room  // of coroutines that have ended, for the next ones
 }
 
 // ReserveFrom is the size from which on strings are announced to Reserve.
@@ -33,6 +34,8 @@ const (
 	// leastStack is the size of the main thread's first stack, coroutineStack that of a coroutine's, of which there may be many.
 	leastStack     = 1024
 	coroutineStack = spareStack + 64
+	// leastFrames is the number of frames that a thread has room for at first.
+	leastFrames = 8
 	// keptStack is how large a stack may be to be kept by Reset.
 	keptStack = 16 << 10
 	// codeShare is the part of a function's instructions that its call counts.
@@ -42,7 +45,7 @@ const (
 // NewRuntime makes a world with one thread. poll is what Poll becomes; without budget it is called with the first step.
 func NewRuntime(poll func(l *Thread)) *Runtime {
 	rt := &Runtime{Poll: poll}
-	rt.main = newThread(rt, leastStack)
+	rt.main = newThread(rt, leastStack, leastFrames)
 	rt.main.state = running
 	rt.current = rt.main
 	return rt

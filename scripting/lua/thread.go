@@ -71,8 +71,8 @@ type frame struct {
 
 const multiple = -1
 
-func newThread(rt *Runtime, size int) *Thread {
-	return &Thread{rt: rt, stack: make([]Value, size), frames: make([]frame, 1, 8)}
+func newThread(rt *Runtime, slots, frames int) *Thread {
+	return &Thread{rt: rt, stack: make([]Value, slots), frames: make([]frame, 1, frames)}
 }
 
 // Runtime is the world of the thread.
