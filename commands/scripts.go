@@ -232,19 +232,25 @@ func (c *Call) beginScript() *scriptRun {
 	r := &c.session.script
 	r.call = Call{Out: &r.out, session: c.session, server: c.server, tx: c.tx, db: c.db, script: true}
 	r.readOnly, r.wrote = c.cmd.Has(spec.ReadOnly), false
-	if cap(r.reply) > maxKeptReply {
-		r.reply = nil
-	}
 	return r
 }
 
 // endScript writes the script's reply; raised says that it is an error that has ended the script. err is what ended it from
 // outside.
 func (c *Call) endScript(r *scriptRun, raised bool, err error) error {
-	if err != nil {
-		return err
+	r.out.Reset() // for it may be large, too
+	reply, kept := r.reply, cap(r.reply) <= maxKeptReply
+	if !kept {
+		r.reply = nil
 	}
-	c.Out.Raw(r.reply)
+	switch {
+	case err != nil:
+		return err
+	case kept:
+		c.Out.Raw(reply)
+	default:
+		c.Out.Take(reply)
+	}
 	if raised {
 		return errUndo
 	}

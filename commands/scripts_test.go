@@ -61,6 +61,30 @@ func TestScriptCommands(t *testing.T) {
 	c.want("$1 1", "EVAL_RO return%20redis.call('get',KEYS[1]) 1 str")
 }
 
+// TestLargeReplies: a session keeps none of the large buffers that a script has filled, however it ended.
+func TestLargeReplies(t *testing.T) {
+	s := startServer(t)
+	c := s.client()
+	c.raw("SET", "str", strings.Repeat("v", 4*maxKeptReply))
+	for _, end := range []string{"return text", "error(text)", "redis.call('nosuch')", "return 'short'"} {
+		got := c.raw("EVAL", "local text = redis.call('GET', 'str') "+end, "0")
+		r := &c.session().script
+		if cap(r.reply) > maxKeptReply || cap(r.out.Bytes()) > maxKeptReply {
+			t.Errorf("%s: keeps %d and %d bytes", end, cap(r.reply), cap(r.out.Bytes()))
+		}
+		if want := strings.HasSuffix(end, "text") || strings.HasSuffix(end, "(text)"); want != (len(got) > 4*maxKeptReply) {
+			t.Errorf("%s: a reply of %d bytes", end, len(got))
+		}
+	}
+	// Behind another reply, and behind those of a script.
+	c.want("+PONG $1 a $3 vvv +PONG", "PING", "EVAL return'a' 0", "EVAL return'vvv' 0", "PING")
+	text := strings.Repeat("v", 4*maxKeptReply)
+	want := fmt.Sprintf("$%d %s $1 a $%d %s", len(text), text, len(text), text)
+	if got := c.send("EVAL return%20redis.call('GET','str') 0", "EVAL return'a' 0", "EVAL return%20redis.call('GET','str') 0"); got != want {
+		t.Errorf("a batch: %d bytes, want %d", len(got), len(want))
+	}
+}
+
 // TestReadOnlyEffects lets scripts that may not write issue what changes nothing here, but would be told to replicas.
 func TestReadOnlyEffects(t *testing.T) {
 	c := startServer(t, slices.Concat(pubSubCommands(), hyperLogLogCommands())...).client()

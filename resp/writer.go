@@ -247,6 +247,15 @@ func (w *Writer) Raw(b []byte) {
 	}
 }
 
+// Take is Raw of bytes that the caller has no more use for: they become the buffer if that is empty.
+func (w *Writer) Take(b []byte) {
+	if len(w.buf) > 0 {
+		w.Raw(b)
+	} else if w.fits(len(b)) {
+		w.buf = b
+	}
+}
+
 // FormatDouble spells a floating-point number as Redis 7.0 does in replies.
 func FormatDouble(f float64) string { return string(AppendDouble(nil, f)) }
 

@@ -101,6 +101,26 @@ func TestWriterLimit(t *testing.T) {
 	}
 }
 
+// TestWriterTakes: what an empty writer takes is not copied, and counts like everything else.
+func TestWriterTakes(t *testing.T) {
+	var w Writer
+	large := make([]byte, 2*keepWriteBuffer)
+	if w.Take(large); &w.Bytes()[0] != &large[0] {
+		t.Error("copied")
+	}
+	w.Take([]byte("+OK\r\n"))
+	if w.Len() != len(large)+5 {
+		t.Errorf("%d bytes", w.Len())
+	}
+	if w.Reset(); cap(w.buf) > keepWriteBuffer {
+		t.Errorf("an empty writer keeps %d bytes", cap(w.buf))
+	}
+	w.SetLimit(100)
+	if w.Take(large); !w.Overflowed() || w.Len() > 0 {
+		t.Errorf("overflowed: %v, %d bytes", w.Overflowed(), w.Len())
+	}
+}
+
 func TestWriterDoesNotAllocate(t *testing.T) {
 	var w Writer
 	value := []byte("value")

@@ -114,7 +114,8 @@ func (st *state) learnLibrary(lib *Library, limit time.Duration) error {
 	case st.stopped:
 		return st.stop
 	case thrown != nil:
-		return Error(failureText(thrown.Value))
+		code, text := failureText(thrown.Value)
+		return Error(code + text)
 	}
 	lib.functions = registered.functions
 	for i, f := range lib.functions {

@@ -13,9 +13,9 @@ func (st *state) baseLibrary() map[string]lua.GoFunc {
 	ipairsNext := lua.NewFunction(ipairsNext).Value()
 	pairsNext := lua.NewFunction(luaNext).Value()
 	return map[string]lua.GoFunc{
-		"assert":         luaAssert,
+		"assert":         st.luaAssert,
 		"collectgarbage": collectGarbage,
-		"error":          luaError,
+		"error":          st.luaError,
 		"gcinfo":         func(L *lua.Thread) int { return pushNumber(L, 0) },
 		"getmetatable":   getMetatable,
 		"ipairs":         func(L *lua.Thread) int { return iterate(L, ipairsNext, lua.Number(0)) },
@@ -41,9 +41,9 @@ func (st *state) baseLibrary() map[string]lua.GoFunc {
 	}
 }
 
-func luaAssert(L *lua.Thread) int {
+func (st *state) luaAssert(L *lua.Thread) int {
 	if !checkAny(L, 1).Truth() {
-		L.Raise("%s", optString(L, 2, "assertion failed!"))
+		st.raiseText(L, 1, optString(L, 2, "assertion failed!"))
 	}
 	return L.Top()
 }
@@ -61,14 +61,20 @@ func collectGarbage(L *lua.Thread) int {
 	return 1
 }
 
-func luaError(L *lua.Thread) int {
+func (st *state) luaError(L *lua.Thread) int {
 	level := optInt(L, 2, 1)
 	v := L.Arg(1)
 	if text, ok := v.ToText(); ok && level > 0 {
-		v = lua.String(L.Where(level) + text)
+		st.raiseText(L, level, text)
 	}
 	L.Throw(v)
 	return 0
+}
+
+// raiseText throws a script's own text, which may be large, behind the position of a level.
+func (st *state) raiseText(L *lua.Thread, level int, text string) {
+	st.reserve(L, len(text))
+	L.Throw(lua.String(L.Where(level) + text))
 }
 
 // errorHandler is what Redis makes an uncaught error a table with, which a script can call, too: it notes where the caller is.

@@ -83,11 +83,10 @@ func (st *state) wrapCoroutine(L *lua.Thread) int {
 		if thrown == nil {
 			return n
 		}
-		v := thrown.Value
-		if text, ok := v.ToText(); ok {
-			v = lua.String(L.Where(1) + text)
+		if text, ok := thrown.Value.ToText(); ok {
+			st.raiseText(L, 1, text)
 		}
-		L.Throw(v)
+		L.Throw(thrown.Value)
 		return 0
 	}
 	L.Push(lua.NewFunction(resume, co.Value()).Value())

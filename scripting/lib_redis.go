@@ -22,7 +22,7 @@ func (st *state) redisLibrary() map[string]lua.GoFunc {
 	return map[string]lua.GoFunc{
 		"call":               func(L *lua.Thread) int { return st.command(L, true) },
 		"pcall":              func(L *lua.Thread) int { return st.command(L, false) },
-		"error_reply":        errorReply,
+		"error_reply":        st.errorReply,
 		"status_reply":       statusReply,
 		"sha1hex":            st.sha1hex,
 		"log":                st.redisLog,
@@ -35,15 +35,25 @@ func (st *state) redisLibrary() map[string]lua.GoFunc {
 	}
 }
 
-// errorTable makes the value that stands for an error: a table whose field err holds code and message.
+// errorTable makes the value that stands for an error: a table whose field err holds code and message. The code comes behind a "-", or is ERR.
 func errorTable(text string) *lua.Table {
-	code, message, hasCode := strings.Cut(strings.TrimPrefix(text, "-"), " ")
-	if !strings.HasPrefix(text, "-") {
-		code, message = "ERR", text
-	} else if !hasCode {
-		code, message = "ERR", code
+	text = cString(text)
+	if coded, ok := strings.CutPrefix(text, "-"); ok {
+		return codedError(coded)
 	}
-	return field("err", lua.String(code+" "+strings.Trim(message, "\r\n")))
+	return field("err", lua.String("ERR "+strings.Trim(text, "\r\n")))
+}
+
+// codedError is errorTable for a text that begins with its code, unless it is a single word. It is not copied if it can stay as it is.
+func codedError(text string) *lua.Table {
+	code, message, ok := strings.Cut(text, " ")
+	if !ok {
+		code, message = "ERR", text
+	}
+	if trimmed := strings.Trim(message, "\r\n"); !ok || len(trimmed) < len(message) {
+		text = code + " " + trimmed
+	}
+	return field("err", lua.String(text))
 }
 
 // field makes a table of one field.
@@ -119,12 +129,14 @@ func (st *state) collect(L *lua.Thread) (message string, ok bool) {
 }
 
 // errorReply is redis.error_reply.
-func errorReply(L *lua.Thread) int {
+func (st *state) errorReply(L *lua.Thread) int {
 	text, ok := onlyText(L)
-	if ok && !strings.HasPrefix(text, "-") {
-		text = "-" + text
+	if !ok {
+		L.Push(errorTable(text).Value())
+		return 1
 	}
-	L.Push(errorTable(text).Value())
+	st.reserve(L, len(text))
+	L.Push(codedError(strings.TrimPrefix(cString(text), "-")).Value())
 	return 1
 }
 

@@ -103,6 +103,43 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestLargeErrors raises and answers errors of one large text: what is allocated besides it is its position's copy, if it has one, and the reply.
+func TestLargeErrors(t *testing.T) {
+	const size = 4 << 20
+	e := New(Options{})
+	for _, c := range []struct {
+		body   string
+		copies uint64 // the text's own included
+	}{
+		{"return s", 2},
+		{"error(s, 0)", 2},
+		{"error(s)", 3},
+		{"assert(false, s)", 3},
+		{"local f = coroutine.wrap(function() error(s, 0) end) f()", 3},
+		{"error({err = s})", 2},
+		{"return {err = s}", 2},
+		{"return {ok = s}", 2},
+		{"return redis.status_reply(s)", 2},
+		{"return redis.error_reply('A ' .. s)", 3},
+		{"return redis.error_reply(s)", 3},
+		{"return _G[s]", 3},
+		{"return {pcall(error, s)}", 2},
+	} {
+		body := fmt.Sprintf("local s = string.rep('x', %d) %s", size, c.body)
+		eval(t, e, "return 1") // what an engine allocates at first
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, _, err := e.Eval(nil, []byte(body), nil, nil, newFakeCaller(), 2)
+		runtime.ReadMemStats(&after)
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > c.copies*size+size/4 {
+			t.Errorf("%s: %.1f copies", c.body, float64(allocated)/size)
+		}
+		if n := len(got) - size; err != nil || n < 0 || n > 200 {
+			t.Errorf("%s: a reply of %d bytes, %v", c.body, len(got), err)
+		}
+	}
+}
+
 // TestManyCoroutines makes coroutines that end or that nobody can reach any more, far more than the limit has room for at a time.
 func TestManyCoroutines(t *testing.T) {
 	const count = 50_000

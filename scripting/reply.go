@@ -2,6 +2,7 @@ package scripting
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,9 +12,19 @@ import (
 // maxReplyDepth bounds how deep a script's reply may nest; the reference implementation runs out of stack there.
 const maxReplyDepth = 7995
 
-// appendError encodes an error; it stands on one line.
-func appendError(dst []byte, text string) []byte {
-	return appendLine(append(dst, '-'), strings.Trim(text, "\r\n"))
+// appendError encodes an error, which consists of these parts; it stands on one line. The parts are put together here, for one may be as
+// large as a string can be.
+func appendError(dst []byte, parts ...string) []byte {
+	n := len("-\r\n")
+	for _, part := range parts {
+		n += len(part)
+	}
+	dst = append(slices.Grow(dst, n), '-')
+	mark := len(dst)
+	for _, part := range parts {
+		dst = append(dst, part...)
+	}
+	return endLine(dst[:mark+len(bytes.TrimRight(dst[mark:], "\r\n"))], mark)
 }
 
 // oneLine replaces line ends by spaces.
@@ -21,12 +32,17 @@ var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
 
 // appendLine appends a line, whose own line ends become spaces.
 func appendLine(dst []byte, text string) []byte {
-	for i := 0; i < len(text); i++ {
-		c := text[i]
+	mark := len(dst)
+	dst = slices.Grow(dst, len(text)+len("\r\n"))
+	return endLine(append(dst, text...), mark)
+}
+
+// endLine ends the line that begins at the mark.
+func endLine(dst []byte, mark int) []byte {
+	for i, c := range dst[mark:] {
 		if c == '\r' || c == '\n' {
-			c = ' '
+			dst[mark+i] = ' '
 		}
-		dst = append(dst, c)
 	}
 	return append(dst, '\r', '\n')
 }

@@ -90,7 +90,7 @@ func missingGlobal(L *lua.Thread) int {
 	if !ok {
 		L.Raise("Second argument to luaProtectedTableError must be a string or number")
 	}
-	L.Raise("Script attempted to access nonexistent global variable '%s'", cString(name))
+	L.Throw(lua.String(L.Where(1) + "Script attempted to access nonexistent global variable '" + cString(name) + "'"))
 	return 0
 }
 

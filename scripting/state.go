@@ -1,7 +1,7 @@
 package scripting
 
 import (
-	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -289,29 +289,30 @@ func (st *state) finish(dst []byte, thrown *lua.Error, name string, proto int) (
 	if _, isReply := st.stop.(Error); st.stop != nil && !isReply {
 		return dst, false, st.stop
 	}
+	st.rt.Reset() // what the stack holds may be as large as the reply
 	return st.appendFailure(dst, name, thrown), true, nil
 }
 
-// failureText is what a client is told of the value that ended a run, but for where it was thrown.
-func failureText(v lua.Value) string {
+// failureText is what a client is told of the value that ended a run, but for where it was thrown; the code apart, if the text has none.
+func failureText(v lua.Value) (code, text string) {
 	t := v.Table()
 	if t == nil {
-		return "ERR " + cString(plainText(v))
+		return "ERR ", cString(plainText(v))
 	}
 	if text, ok := t.GetText("err").ToText(); ok {
-		return cString(text)
+		return "", cString(text)
 	}
-	return "ERR unknown error"
+	return "ERR ", "unknown error"
 }
 
 // appendFailure encodes what ended a script or function of that name.
 func (st *state) appendFailure(dst []byte, name string, thrown *lua.Error) []byte {
-	message := failureText(thrown.Value)
+	code, text := failureText(thrown.Value)
 	if reply, ok := st.stop.(Error); ok {
-		message = string(reply)
+		code, text = "", string(reply)
 	}
-	if thrown.Source != "" {
-		message = fmt.Sprintf("%s script: %s, on %s:%d.", message, name, thrown.Source, thrown.Line)
+	if thrown.Source == "" {
+		return appendError(dst, code, text)
 	}
-	return appendError(dst, message)
+	return appendError(dst, code, text, " script: ", name, ", on ", thrown.Source, ":", strconv.Itoa(thrown.Line), ".")
 }
