@@ -15,7 +15,7 @@ import (
 //  2. carryOut locks these shards, in order, and carries the commands out. What they change is committed at the end of
 //     the run, as one record of the log. A script and an EXEC have a transaction of their own: what precedes them is
 //     committed first, under the same locks. A command that changes what somebody waits for is committed at once, too,
-//     so that the next command finds what they have left.
+//     so that the next command finds what they have left. What follows a commit has a time of its own.
 //  3. The locks are released. The log position of what was written or read is remembered.
 //  4. When the whole batch is done, Acknowledge waits for the greatest of these positions, once. The network calls it for
 //     all sessions that have replies at that moment, so that one write of the log serves for them.
@@ -220,6 +220,9 @@ func (ss *session) carryOutSteps(p *progress) error {
 			if err := ss.commit(p); err != nil {
 				return err
 			}
+		}
+		if p.done == p.committed { // what was committed before may have taken long
+			ss.tx.SetTime(ss.now())
 		}
 		p.done++
 		if err := ss.carryOutStep(st); err != nil {

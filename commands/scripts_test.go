@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,7 +26,6 @@ func TestEval(t *testing.T) {
 	c.want("-NOSCRIPT No matching script. Please use EVAL.", "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0")
 }
 
-// TestScriptCommands runs commands that a script may not issue.
 // TestScriptTime: a script's time stands still, and has microseconds.
 func TestScriptTime(t *testing.T) {
 	s := startQueues(t)
@@ -34,6 +34,23 @@ func TestScriptTime(t *testing.T) {
 	s.client().want(want, "eval return%20redis.call('time') 0")
 }
 
+// TestTimeInBatch: each script of a batch has a time of its own, however long those before it took, and so has what follows a script.
+func TestTimeInBatch(t *testing.T) {
+	var s *testServer
+	s = startServer(t, append(allButCore(), declare("later", "LATER", 0, nil, func(c *Call) error {
+		s.clock.Advance(1500 * time.Millisecond)
+		c.Out.OK()
+		return nil
+	}))...)
+	const script = "eval local%20a=redis.call('time')redis.call('later')local%20b=redis.call('time')return{a[1]-ARGV[1],a[2],b[1]-ARGV[1],b[2],redis.call('pttl','k')} 0 "
+	line := script + strconv.FormatInt(s.clock.Now().Unix(), 10)
+	c := s.client()
+	c.want("+OK *5 :0 $1 0 :0 $1 0 :4000 *5 :1 $6 500000 :1 $6 500000 :2500 :1000 +OK *5 :4 $6 500000 :4 $6 500000 :-2 $-1",
+		"psetex k 4000 v", line, line, "pttl k", "later", line, "get k")
+	c.want("+OK +OK +QUEUED +QUEUED +QUEUED *3 :4000 +OK :4000 :2500", "psetex k 4000 v", "multi", "pttl k", "later", "pttl k", "exec", "pttl k")
+}
+
+// TestScriptCommands runs commands that a script may not issue.
 func TestScriptCommands(t *testing.T) {
 	s := startServer(t)
 	c := s.client()

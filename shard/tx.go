@@ -24,8 +24,8 @@ var ErrWrongType = errors.New("WRONGTYPE Operation against a key holding the wro
 // after End.
 type Tx struct {
 	store  *Store
-	began  time.Time
-	nowMs  int64 // began, as deadlines are
+	began  time.Time // see SetTime
+	nowMs  int64     // began, as deadlines are
 	locked Mask
 	top    int // the greatest ordinal that is locked, -1 when none
 	wanted Mask
@@ -70,9 +70,11 @@ func (tx *Tx) Begin(shards Mask) {
 // begin fixes the time of a transaction that has its locks.
 func (tx *Tx) begin() {
 	tx.muted, tx.partial, tx.yielding, tx.hung, tx.narrow = false, false, false, Mask{}, 0
-	tx.began = tx.store.clock.Now()
-	tx.nowMs = tx.began.UnixMilli()
+	tx.SetTime(tx.store.clock.Now())
 }
+
+// SetTime fixes the time anew, for what follows a Commit.
+func (tx *Tx) SetTime(now time.Time) { tx.began, tx.nowMs = now, now.UnixMilli() }
 
 // yield makes the transaction, which has just begun, one that gives up its locks before it waits for another: what reaches a shard that is
 // not held and whose lock is taken fails with ErrConflict, whatever its ordinal. Of those in hung it is known that waiting would be in vain.
