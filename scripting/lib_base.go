@@ -186,12 +186,9 @@ func (st *state) pcall(L *lua.Thread) int {
 	return L.Top()
 }
 
-// maxHandled is how often the handler of xpcall is called again for what it has thrown itself.
-const maxHandled = 221
-
-// xpcall calls the handler when the stack is unwound already, which no handler can tell.
+// xpcall calls the handler when the stack is unwound already, which no handler can tell. It is called again for what it has thrown itself.
 func (st *state) xpcall(L *lua.Thread) int {
-	handler := checkAny(L, 2)
+	handler := checkAny(L, 2).Function()
 	L.SetTop(1)
 	thrown := L.PCall(0, -1)
 	if thrown == nil {
@@ -201,18 +198,13 @@ func (st *state) xpcall(L *lua.Thread) int {
 	st.unwind(L)
 	L.SetTop(0)
 	L.Push(lua.False)
-	for range maxHandled {
-		if handler.Kind() != lua.KindFunction {
-			break
-		}
-		L.Push(handler)
-		L.Push(thrown.Value)
-		if thrown = L.PCall(1, 1); thrown == nil {
+	for handler != nil && !thrown.IsFinal() {
+		if thrown = L.Handle(handler, thrown); thrown == nil {
 			return 2
 		}
 		st.unwind(L)
 	}
-	L.Push(lua.String("error in error handling"))
+	L.Push(lua.String(lua.HandlerFailed))
 	return 2
 }
 
@@ -374,6 +366,8 @@ func (st *state) load(L *lua.Thread) int {
 		}
 		st.grow(L, body.Len()+len(text), len(text))
 		body.WriteString(text)
+		st.release(0) // what the reader has built is done
+		st.hold(lua.String(body.String()))
 	}
 	return st.loadChunk(L, body.String(), name)
 }

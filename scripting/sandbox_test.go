@@ -140,6 +140,7 @@ func TestRunawayScriptsCanBeKilled(t *testing.T) {
 		"local t = {} for i = 1, 1000 do t[i] = i % 7 end table.sort(t, function() while true do end end)",
 		"while true do string.rep('x', 1e6) end",
 		"coroutine.wrap(function() while true do end end)()",
+		"load(function() return ' ' end)",
 		"while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
 		"while true do redis.call('get', 's') end",
 		"local t = {} for i = 1, 999 do t = {t, t} end return cjson.encode(t)",

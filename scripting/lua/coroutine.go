@@ -69,7 +69,13 @@ func (l *Thread) Resume(co *Thread, nargs int) (nresults int, err *Error) {
 		return 0, err
 	}
 	rt := l.rt
-	rt.enter(l)
+	if rt.nested > maxNested {
+		if len(co.frames) == 1 {
+			co.end()
+		}
+		return 0, &Error{Value: String("C stack overflow")}
+	}
+	rt.nested++
 	nested := rt.nested
 	l.state, co.state, co.resumer, co.nested, rt.current = normal, running, l, nested, co
 	defer func() {

@@ -25,7 +25,8 @@ type Runtime struct {
 const ReserveFrom = 64
 
 const (
-	// maxNested bounds the Go functions that call back into Lua, which nest on the Go stack (LUAI_MAXCCALLS).
+	// maxNested bounds the Go functions that call back into Lua, which nest on the Go stack (LUAI_MAXCCALLS). The handler of an error may go an
+	// eighth beyond.
 	maxNested = 199
 	// maxFrames bounds the calls of a thread: the last power of two below LUAI_MAXCALLS, at which the reference implementation gives up.
 	maxFrames = 16384
@@ -95,10 +96,14 @@ func (rt *Runtime) poll(l *Thread) {
 }
 
 func (rt *Runtime) enter(l *Thread) {
-	if rt.nested >= maxNested {
-		l.fault("C stack overflow")
-	}
 	rt.nested++
+	switch {
+	case rt.nested <= maxNested:
+	case rt.nested == maxNested+1:
+		l.fault("C stack overflow")
+	case rt.nested > maxNested+maxNested/8+1:
+		panic(&Error{Value: String(HandlerFailed), final: true})
+	}
 }
 
 func (rt *Runtime) leave() { rt.nested-- }

@@ -153,6 +153,8 @@ type Error struct {
 	// to Compile, "=[C]" of a function in Go that another one called, and "" if nothing ran.
 	Source string
 	Line   int
+	nested int  // Runtime.nested where it was thrown
+	final  bool // no handler is called with it
 }
 
 // Error describes the value.
@@ -177,7 +179,7 @@ func (l *Thread) fault(format string, args ...any) {
 }
 
 func (l *Thread) newError(v Value) *Error {
-	e := &Error{Value: v}
+	e := &Error{Value: v, nested: l.rt.nested}
 	level := 0
 	if f := l.at(0); f != nil && f.fn.IsGo() {
 		level = 1
@@ -274,6 +276,26 @@ func (l *Thread) PCall(nargs, want int) (err *Error) {
 	l.Call(nargs, want)
 	return nil
 }
+
+// HandlerFailed is what becomes of an error whose handlers fail until there is no room for another.
+const HandlerFailed = "error in error handling"
+
+// Handle calls the handler of an error, for which nothing is on the stack any more, and pushes its result. In the reference implementation it runs
+// on top of what has failed, so it has as little room for further calls.
+func (l *Thread) Handle(handler *Function, err *Error) *Error {
+	if err.final {
+		return err
+	}
+	nested := l.rt.nested
+	defer func() { l.rt.nested = nested }()
+	l.rt.nested = err.nested
+	l.Push(handler.Value())
+	l.Push(err.Value)
+	return l.PCall(1, 1)
+}
+
+// IsFinal tells whether the error is not for a handler.
+func (e *Error) IsFinal() bool { return e.final }
 
 // unwind takes the frames beyond depth away, and what lies from the slot on.
 func (l *Thread) unwind(slot, depth int) {
