@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
 )
 
 // Shard is one Pebble store with its lock and its cache: the unit of parallelism.
@@ -55,20 +56,19 @@ type Shard struct {
 
 	// The transaction in progress.
 
-	tx         *Tx // that holds mu
-	batch      *pebble.Batch
-	dirty      []*object
-	marked     []uint32   // rows of the batch: if set, those that are new, see insert; if deleted, those of lists, see deleteIndexed
-	before     shardState // the state to return to on abort; valid while touched
-	touched    bool
-	expired    int64         // keys that it has removed since their deadline had passed
-	ranged     bool          // the batch deletes ranges
-	signals    []waitKey     // queues to be served with the commit
-	ready      []*waitQueue  // made ready by the commit that is being applied
-	awaited    bool          // somebody waits for a key that was changed
-	wiped      bool          // a database was emptied: aborting has to forget the whole cache
-	overlay    *pebble.Batch // an indexed copy of batch, for iterators; see reader
-	overlayLen int
+	tx      *Tx // that holds mu
+	batch   *pebble.Batch
+	dirty   []*object
+	marked  []uint32   // rows of the batch: if set, those that are new, see insert; if deleted, those of lists, see deleteIndexed
+	before  shardState // the state to return to on abort; valid while touched
+	touched bool
+	expired int64         // keys that it has removed since their deadline had passed
+	ranged  bool          // the batch deletes ranges
+	signals []waitKey     // queues to be served with the commit
+	ready   []*waitQueue  // made ready by the commit that is being applied
+	awaited bool          // somebody waits for a key that was changed
+	wiped   bool          // a database was emptied: aborting has to forget the whole cache
+	overlay *pebble.Batch // an indexed copy of batch, for iterators; see reader
 
 	keyBuf, valBuf []byte // scratch for rows
 	fetchBuf       []byte // keys of rows
@@ -430,16 +430,20 @@ func (s *Shard) reader(o *object) pebble.Reader {
 	return s.indexed()
 }
 
-// indexed returns the copy, made anew if the batch has grown. That closes the last one, so nothing may be written to the
-// shard while an iterator over a dirty collection is open.
+// indexed returns the copy, after it has got what the batch has more, so that a transaction which changes and walks in turns pays for each
+// row once. Nothing may be written to the shard while an iterator over a dirty collection is open.
 func (s *Shard) indexed() pebble.Reader {
-	if s.overlay != nil && s.overlayLen == s.batch.Len() {
-		return s.overlay
+	if s.overlay == nil {
+		s.overlay = s.db.NewIndexedBatch()
 	}
-	s.closeOverlay()
-	s.overlay = s.db.NewIndexedBatch()
-	must(s.overlay.Apply(s.batch, nil))
-	s.overlayLen = s.batch.Len()
+	if has := s.overlay.Len(); has < s.batch.Len() {
+		rows := s.batch.Repr()[has:]
+		repr := append(make([]byte, batchrepr.HeaderLen, batchrepr.HeaderLen+len(rows)), rows...)
+		batchrepr.SetCount(repr, s.batch.Count()-s.overlay.Count())
+		var more pebble.Batch
+		must(more.SetRepr(repr))
+		must(s.overlay.Apply(&more, nil))
+	}
 	return s.overlay
 }
 
