@@ -3,8 +3,10 @@ package shard
 import (
 	"container/heap"
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -91,7 +93,10 @@ func DueMs(score float64) int64 {
 const (
 	lapseBucketBits = 4    // leases are counted by 16 ms of their deadlines, so one is at most so late
 	attendLimit     = 64   // things that one round of the timekeeper does
-	promptLimit     = 1024 // things that looking at an agenda does
+	promptLimit     = 1024 // things that looking at an agenda does in one commit
+
+	maxCatchUps       = 8       // times that a transaction begins again since so much was due
+	maxCatchUpCommits = 1 << 12 // before each of them
 )
 
 // The kinds of rows in the registry.
@@ -521,7 +526,16 @@ func (s *Shard) lapsed(o *object) error {
 	return s.store.tracker.Lapsed(DB{tx: tx, n: o.db.n}, []byte(o.key))
 }
 
-// prompt has the tracker do what is due at an agenda that somebody looks at.
+// overdue is an agenda at which more is due than a look can do at once.
+type overdue struct {
+	db      int
+	key     string
+	ordinal int
+	at      time.Time // by then
+}
+
+// prompt has the tracker do what is due at an agenda that somebody looks at. If that is too much for one commit, it fails with ErrConflict, and
+// the next Begin of the transaction does it, in commits of its own: who looks must not find what the timekeeper is about to do.
 func (s *Shard) prompt(o *object, nowMs int64) error {
 	a := s.times.agendas[agendaKey{o.db.n, o.key}]
 	if a == nil || a.dueMs > nowMs || s.tx.muted {
@@ -530,8 +544,37 @@ func (s *Shard) prompt(o *object, nowMs int64) error {
 	tx := s.tx
 	tx.muted = true
 	defer func() { tx.muted = false }()
-	_, err := s.store.tracker.Due(DB{tx: tx, n: o.db.n}, s.ordinal, []byte(o.key), promptLimit)
-	return err
+	again, err := s.store.tracker.Due(DB{tx: tx, n: o.db.n}, s.ordinal, []byte(o.key), promptLimit)
+	if err != nil || again == 0 || again > nowMs || tx.yielding || tx.partial || tx.catchUps == maxCatchUps {
+		return err
+	}
+	tx.catchUps++
+	tx.overdue, tx.wanted = overdue{o.db.n, o.key, s.ordinal, tx.began}, tx.locked
+	return ErrConflict
+}
+
+// catchUp has the tracker do what is due at an agenda, in as many commits as it takes. What it fails at is left to the timekeeper.
+func (st *Store) catchUp(late overdue) {
+	tx, shards := st.NewTx(), MaskOf(late.ordinal)
+	for range maxCatchUpCommits {
+		tx.Begin(shards)
+		if now := tx.Began(); now.Before(late.at) {
+			tx.SetTime(late.at)
+		}
+		tx.Mute(true)
+		again, err := st.tracker.Due(DB{tx: tx, n: late.db}, late.ordinal, []byte(late.key), promptLimit)
+		more := again != 0 && again <= tx.nowMs
+		if err == nil {
+			err = tx.Commit()
+		}
+		tx.End()
+		switch {
+		case errors.Is(err, ErrConflict):
+			shards = tx.Wanted()
+		case err != nil || !more:
+			return
+		}
+	}
 }
 
 // Hangs tells of a shard that the transaction does not hold that it was asked for and did not answer. What needs it will fail.

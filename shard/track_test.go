@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -250,6 +251,40 @@ func TestPromptAgendas(t *testing.T) {
 	}
 	tt.do(func(_ *Tx, db DB) error { _, err := db.ZSet([]byte("prompt:1")); return err })
 	tt.want("due prompt:1 1000")
+}
+
+// TestPromptAgendasCatchUp: when more is due than one look does, who looks has to begin again, and then finds all of it done. Whoever can't begin
+// again leaves the rest to the timekeeper.
+func TestPromptAgendasCatchUp(t *testing.T) {
+	tt := startTracking(t)
+	for _, member := range []string{"a", "b", "c", "d", "e"} {
+		tt.at("prompt:1", member, 1000)
+	}
+	tt.at("prompt:1", "later", 1001)
+	tx := tt.st.NewTx()
+	look := func() (n int64, err error) {
+		tx.SetTime(testStart.Add(time.Second))
+		z, err := tx.DB(0).ZSet([]byte("prompt:1"))
+		if err != nil {
+			return 0, err
+		}
+		return z.Len()
+	}
+	tx.BeginWithin(tt.st.All(), time.Second)
+	if n, err := look(); n != 5 || err != nil {
+		t.Errorf("a partial look finds %d, %v", n, err)
+	}
+	tx.End() // as if it had not been
+	tx.Begin(tt.st.All())
+	if _, err := look(); !errors.Is(err, ErrConflict) || tx.Wanted() != tt.st.All() {
+		t.Errorf("a look ends with %v and wants %v", err, tx.Wanted())
+	}
+	tx.End()
+	tx.Begin(tt.st.All())
+	if n, err := look(); n != 1 || err != nil {
+		t.Errorf("the second look finds %d, %v", n, err)
+	}
+	tx.End()
 }
 
 // TestLeases: the tracker learns of each that ends, once all of its 16 ms have, and not of one that is deleted, renewed or gone with its database.

@@ -43,6 +43,9 @@ type Tx struct {
 
 	audited, released bool // of the commit in progress, see settleAudits
 
+	overdue  overdue // what has to be done before it begins again
+	catchUps int     // how often that was so in a row
+
 	muted    bool  // see Mute
 	partial  bool  // see BeginWithin
 	yielding bool  // see yield
@@ -56,8 +59,15 @@ type Tx struct {
 // NewTx returns a transaction that holds nothing yet.
 func (st *Store) NewTx() *Tx { return &Tx{store: st, top: -1} }
 
-// Begin locks the shards, in the order of their ordinals, and fixes the transaction's time.
+// Begin locks the shards, in the order of their ordinals, and fixes the transaction's time. If the transaction failed because more was due
+// than a look could do, that is done first.
 func (tx *Tx) Begin(shards Mask) {
+	if tx.overdue.key != "" {
+		tx.store.catchUp(tx.overdue)
+		tx.overdue = overdue{}
+	} else {
+		tx.catchUps = 0
+	}
 	for n := shards.next(0); n >= 0; n = shards.next(n + 1) {
 		s := tx.store.shards[n]
 		s.mu.Lock()
