@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"slices"
@@ -87,52 +88,54 @@ func (t *Tx) claim(c *Claim, fn func(*View)) (n int, err error) {
 			return 0, err
 		}
 	}
+	wrong := false // a list of another type keeps nobody from the others
 	for priority := supplier.MaxPriority; priority >= 0 && n < c.Count; priority-- {
-		taken, err := t.claimOf(c, priority, c.Count-n, fn)
-		if n += taken; err == shard.ErrWrongType && n > 0 {
-			return n, nil // what was claimed has to be told; the next claim meets the error
+		lists, wrongHere, err := t.openAll(c, priority)
+		if err == nil {
+			var taken int
+			taken, err = t.claimOf(c, lists, c.Count-n, fn)
+			n += taken
 		}
-		if err != nil {
+		clear(t.lists)
+		if wrong = wrong || wrongHere; err != nil {
 			return n, err
 		}
+	}
+	if wrong && n == 0 {
+		return 0, shard.ErrWrongType
 	}
 	return n, nil
 }
 
-// claimOf takes tasks of one priority.
-func (t *Tx) claimOf(c *Claim, priority, count int, fn func(*View)) (n int, err error) {
-	lists := t.lists[:0]
-	defer func() { clear(t.lists) }()
-	var wrong error
+// openAll opens the lists of a priority that have something which may be claimed. It tells whether there is one of another type.
+func (t *Tx) openAll(c *Claim, priority int) (lists []claiming, wrong bool, err error) {
+	t.lists = t.lists[:0]
 	for i := range c.Queues {
 		from, ok, err := t.open(c, i, priority)
 		switch {
 		case err == shard.ErrWrongType:
-			wrong = err
+			wrong = true
 		case err != nil:
-			return 0, err
+			return nil, wrong, err
 		case ok:
-			lists = append(lists, from)
+			t.lists = append(t.lists, from)
 		}
 	}
-	switch t.lists = lists; {
-	case len(lists) == 0:
-	case len(lists) == 1:
-		n, err = t.claimFrom(c, &lists[0], count, fn)
-	case c.Slots.IsAll():
-		n, err = t.claimOldest(c, lists, count, fn)
-	default:
-		for i := range lists {
-			taken, err := t.claimFrom(c, &lists[(int(c.Turn)+i)%len(lists)], count-n, fn)
-			if n += taken; n == count || err != nil {
-				return n, err
-			}
+	return t.lists, wrong, nil
+}
+
+// claimOf takes tasks from the lists of one priority.
+func (t *Tx) claimOf(c *Claim, lists []claiming, count int, fn func(*View)) (n int, err error) {
+	if len(lists) > 1 && c.Slots.IsAll() {
+		return t.claimOldest(c, lists, count, fn)
+	}
+	for i := range lists {
+		taken, err := t.claimFrom(c, &lists[(int(c.Turn)+i)%len(lists)], count-n, fn)
+		if n += taken; n == count || err != nil {
+			return n, err
 		}
 	}
-	if n == 0 && err == nil {
-		err = wrong
-	}
-	return n, err
+	return n, nil
 }
 
 // claiming is a list that tasks are claimed from.
@@ -145,6 +148,7 @@ type claiming struct {
 	// since is when the task that is next was made, in unix ms, once it was looked at; the least number for one that is no task.
 	since  int64
 	looked bool
+	none   []byte // what was looked at last and is no task
 }
 
 // open opens the list of a priority of the i-th queue, if there is something that may be claimed. Then t works on the queue.
@@ -233,7 +237,7 @@ func (t *Tx) lookAt(from *claiming) error {
 		return nil
 	}
 	from.looked, from.since = true, math.MinInt64
-	id, ok, err := from.pending.Index(-1)
+	id, ok, err := from.pending.Peek(shard.Tail)
 	if !ok || err != nil {
 		return err
 	}
@@ -247,18 +251,27 @@ func (t *Tx) lookAt(from *claiming) error {
 		}
 	}
 	found, err := t.load(id)
-	if isUnusable(err) {
+	switch {
+	case isUnusable(err):
+		return nil
+	case err != nil:
+		return err
+	case !found:
+		from.none = append(from.none[:0], id...)
 		return nil
 	}
-	if at, ok := t.task.time(fieldCreatedAt); found && err == nil && ok {
+	if at, ok := t.task.time(fieldCreatedAt); ok {
 		from.since = at
 	}
-	return err
+	return nil
 }
 
 // loadNext loads a task that was taken from its pending list. If the cache does not have it, it is read together with those that are
 // next there.
 func (t *Tx) loadNext(id []byte, from *claiming) (found bool, err error) {
+	if len(id) > 0 && bytes.Equal(id, from.none) {
+		return false, nil
+	}
 	if from.ahead == nil {
 		return t.load(id)
 	}

@@ -216,6 +216,31 @@ func (l List) Pop(end End) (val []byte, ok bool, err error) {
 	return it.val, true, nil
 }
 
+// Peek returns the element that Pop would remove. Of a partitioned list that is one of any fragment, unless the transaction is narrowed to a shard.
+func (l List) Peek(end End) (val []byte, ok bool, err error) {
+	if l, err = l.seen(); err != nil {
+		return nil, false, err
+	}
+	if l.partitioned {
+		if end == Tail {
+			return l.Index(-1)
+		}
+		return l.Index(0)
+	}
+	if l.o.kind == KindNone {
+		return nil, false, nil
+	}
+	w, err := l.s.window(l.o, end)
+	if err != nil {
+		return nil, false, err
+	}
+	l.s.cache.charge(l.o)
+	if end == Head {
+		return w.Front().val, true, nil
+	}
+	return w.Back().val, true, nil
+}
+
 // LenAt counts the elements on the shard of one of them.
 func (l List) LenAt(element []byte) (int64, error) {
 	_, o, err := l.home(element)
