@@ -273,7 +273,7 @@ func (t *Tx) write(p *enqueuing, payload []byte) *layout {
 	a, now := &t.author, t.now()
 	a.begin()
 	a.string(fieldID, t.id)
-	a.string(fieldCommand, p.location.command)
+	a.string(fieldCommand, p.Queue.Command) // in the case that the client writes it
 	a.string(fieldPayload, payload)
 	if p.Priority != 0 {
 		a.number(fieldPriority, int64(p.Priority))
@@ -284,8 +284,8 @@ func (t *Tx) write(p *enqueuing, payload []byte) *layout {
 	a.word(fieldStatus, statusPending)
 	a.word(fieldLocation, at)
 	a.number(fieldMaxAttempts, attempts)
-	if len(p.location.tenant) > 0 {
-		a.string(fieldTenant, p.location.tenant)
+	if len(p.Queue.Tenant) > 0 {
+		a.string(fieldTenant, p.Queue.Tenant)
 	}
 	a.json(fieldCreatedAt, now)
 	a.json(fieldUpdatedAt, now)

@@ -235,7 +235,7 @@ func (t *Tx) On(db shard.DB) (err error) {
 // location is a queue with what follows from its name.
 type location struct {
 	db      int
-	command []byte // as the client gave it, or another one did
+	command []byte // in the case that some client gave it
 	tenant  []byte
 	base    []byte // of its keys, up to the colon before the state
 	shard   int    // 0 where queues are spread

@@ -11,7 +11,7 @@ import (
 // checkQuota refuses tasks that exceed what is set for the queue that t works on, and counts those that don't against its rate.
 // It is the last check before the tasks are made. Those that an idempotency key has made before don't count.
 func (t *Tx) checkQuota(p *enqueuing, payloads [][]byte) error {
-	policy, queue, n := p.policy, Name{t.queue.command, t.queue.tenant}, 0
+	policy, queue, n := p.policy, p.Queue, 0
 	for i, payload := range payloads {
 		if len(p.firsts) > 0 && p.firsts[i] != nil {
 			continue
@@ -56,7 +56,8 @@ func (t *Tx) waiting() (sum int64, err error) {
 const rateBurstMs = 1000
 
 // checkRate counts n tasks against the rate of the queue that t works on. The key holds one number, the unix ms until which the
-// tasks so far would take if they came evenly: the generic cell rate algorithm (ITU-T I.371, Annex A).
+// tasks so far would take if they came evenly: the generic cell rate algorithm (ITU-T I.371, Annex A). A time further ahead than the
+// burst is from before the clock was set back.
 func (t *Tx) checkRate(queue Name, rate int64, n int) error {
 	key := t.place(supplier.Rate)
 	text, _, err := t.db.Get(key)
@@ -68,7 +69,7 @@ func (t *Tx) checkRate(queue Name, rate int64, n int) error {
 	}
 	now := float64(t.db.Now())
 	until, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || math.IsNaN(until) || until < now {
+	if err != nil || math.IsNaN(until) || until < now || until > now+rateBurstMs {
 		until = now
 	}
 	until += float64(n) * 1000 / float64(rate)
