@@ -166,6 +166,18 @@ func TestRetention(t *testing.T) {
 	c.want(":1", "llen codeq:q:b:pending:0")
 }
 
+// TestShortRetention: with a retention of less than a second a task that waits is looked at once a minute, not all the time.
+func TestShortRetention(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	s.set("queues", "a retention=1ms")
+	c.send("q.enqueue a p id 1", "q.enqueue a p id 2", "q.claim w commands 1 a")
+	kept := fmt.Sprint("$10 ", s.clock.Now().Unix()+60)
+	c.eventually(kept+" "+kept, "zscore codeq:tasks:ttl 1", "zscore codeq:tasks:ttl 2")
+	c.send("q.submit w 1 result 1")
+	c.eventually(":0 *1 $1 2", "hexists codeq:tasks 1", "lrange codeq:q:a:pending:0 0 -1")
+}
+
 // TestRetentionAtAClaim: the first claim of a task leaves its retention alone for as long as half of it is left, a later one sets it.
 func TestRetentionAtAClaim(t *testing.T) {
 	s := startQueues(t)
@@ -226,7 +238,7 @@ func TestTimersAfterARestart(t *testing.T) {
 	s = startServerAt(t, fs, s.clock.Now().Add(10*time.Second), scripting.Options{}, allButCore()...)
 	c = s.client()
 	c.eventually("*1 $1 1 :1 :1 :1", "lrange codeq:q:a:pending:0 0 -1", "zcard codeq:q:a:delayed", "zcard codeq:q:b:delayed", "scard codeq:q:b:inprog")
-	for !s.clock.Awaited(start.Add(20 * time.Second)) { // the timekeeper may still be waiting for a shard, and would give up when time passes
+	for !s.clock.Awaited(start.Add(11 * time.Second)) { // the timekeeper may still be waiting for a shard, and would give up when time passes
 		runtime.Gosched()
 	}
 	s.clock.Advance(10 * time.Second)

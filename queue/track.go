@@ -247,7 +247,7 @@ func (t *Tx) moveOne(id []byte) error {
 }
 
 // retire removes tasks whose retention is over by untilMs. One that has not ended is kept for another retention, since waiting
-// long is no reason to lose it.
+// long is no reason to lose it, and for a minute at least, lest short retentions keep the timekeeper busy with all that wait.
 func (t *Tx) retire(ordinal int, untilMs int64, limit int) (more bool, err error) {
 	agenda, err := t.db.Fragment(ordinal, []byte(ttlKey))
 	if err != nil {
@@ -280,7 +280,7 @@ func (t *Tx) retireOne(id []byte) (removed bool, err error) {
 		return false, err
 	}
 	if !t.task.ended() {
-		_, err := t.ttl.Set(id, float64((t.db.Now()+t.policy().RetentionMs)/1000))
+		_, err := t.ttl.Set(id, float64((t.db.Now()+max(t.policy().RetentionMs, retentionSlack*1000))/1000))
 		return false, err
 	}
 	if _, err := t.takeOut(t.task.at); t.tolerate(err) != nil {

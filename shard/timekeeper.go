@@ -18,6 +18,8 @@ import (
 const (
 	// keeperPatience is how long the timekeeper waits for other shards, about.
 	keeperPatience = 50 * time.Millisecond
+	// keeperLongest is how long it sleeps while something is to come: timers do not notice when the clock is set forward, or a machine was suspended.
+	keeperLongest = time.Second
 	// keeperPause is after what time it tries again what could not be done.
 	keeperPause = time.Second
 )
@@ -76,8 +78,11 @@ func (s *Shard) attendOnce(tx *Tx) (again time.Time, err error) {
 	if err := s.attendAgendas(tx); err != nil {
 		return again, err
 	}
-	s.times.wakeAtMs = s.times.next()
-	return time.UnixMilli(min(s.times.wakeAtMs, tx.nowMs+time.Hour.Milliseconds())), nil
+	longest := keeperLongest
+	if s.times.wakeAtMs = s.times.next(); s.times.wakeAtMs == math.MaxInt64 {
+		longest = time.Hour
+	}
+	return time.UnixMilli(min(s.times.wakeAtMs, tx.nowMs+longest.Milliseconds())), nil
 }
 
 // next is the earliest time at which something may be due.

@@ -290,12 +290,12 @@ func TestPromptAgendasCatchUp(t *testing.T) {
 // TestLeases: the tracker learns of each that ends, once all of its 16 ms have, and not of one that is deleted, renewed or gone with its database.
 func TestLeases(t *testing.T) {
 	tt := startTracking(t)
-	for i, ms := range []int64{1000, 1001, 5000, 1000, 1000} {
+	for i, ms := range []int64{500, 501, 5000, 500, 500} {
 		tt.set(fmt.Sprint("lease:", i), ms)
 	}
 	tt.do(func(_ *Tx, db DB) error { _, err := db.Delete([]byte("lease:3")); return err })
 	tt.set("lease:4", 9000)
-	end := time.UnixMilli((testStart.UnixMilli()+1000)/16*16 + 15)
+	end := time.UnixMilli((testStart.UnixMilli()+500)/16*16 + 15)
 	if again := tt.want(); !again.Equal(end) {
 		t.Errorf("the next is due at %v, want %v", again, end)
 	}
@@ -491,7 +491,8 @@ func TestRegistryRows(t *testing.T) {
 	})
 }
 
-// TestTimekeeperWakes: what is due before the timekeeper means to wake has it wake earlier.
+// TestTimekeeperWakes: what is due before the timekeeper means to wake has it wake earlier. It means to wake every second as long as
+// something is to come, lest it sleep on when the clock is set forward.
 func TestTimekeeperWakes(t *testing.T) {
 	tt := startTracking(t)
 	asleep := func(ms int64) { // until the timekeeper means to wake then
@@ -500,12 +501,15 @@ func TestTimekeeperWakes(t *testing.T) {
 		}
 	}
 	tt.at("agenda:1", "a", 60_000)
-	asleep(60_000)
-	tt.at("agenda:2", "a", 3000)
-	asleep(3000)
-	tt.clk.Advance(3 * time.Second)
+	asleep(1000)
+	tt.at("agenda:2", "a", 500)
+	asleep(500)
+	tt.clk.Advance(500 * time.Millisecond)
 	<-tt.told.told
-	tt.want("due agenda:2 3000")
+	tt.want("due agenda:2 500")
+	asleep(1500)
+	tt.clk.Advance(2500 * time.Millisecond)
+	asleep(4000)
 	tt.set("lease:1", 4000)
 	tt.clk.Advance(1015 * time.Millisecond)
 	<-tt.told.told
