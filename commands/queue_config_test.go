@@ -75,6 +75,9 @@ func TestQuotas(t *testing.T) {
 			t.Errorf("after %s: %s", spoil, got)
 		}
 	}
+	s.clock.Advance(-time.Hour)
+	c.want("$4 back", "q.enqueue fast p id back")
+	c.want("-QUOTA the queue fast takes 1 tasks a second: try again in 1000 ms, with no more than that at once", "q.enqueue fast p")
 	c.send("del codeq:q:fast:rate", "rpush codeq:q:fast:rate x")
 	c.want("$6 spoilt", "q.enqueue fast p id spoilt")
 	s.clock.Advance(time.Minute)

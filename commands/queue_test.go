@@ -144,8 +144,8 @@ func TestClaimTakesTheOldest(t *testing.T) {
 	c.send("lpush codeq:q:c:pending:0 none", "rpush codeq:q:a:pending:0 gone", "set codeq:q:d:pending:0 x")
 	for _, test := range [][2]string{
 		{"q.claim w commands 4 a d b c", "[1]"},
-		{"q.claim w count 4 commands 3 a b c", "[2 3 4 5]"},
-		{"q.claim w count 4 commands 2 a b", "[6]"},
+		{"q.claim w count 3 commands 4 a B b c", "[2 3 4]"}, // a queue that is named twice is in no other turn
+		{"q.claim w count 4 commands 2 a b", "[5 6]"},
 	} {
 		if got := fmt.Sprint(c.claimed(test[0])); got != test[1] {
 			t.Errorf("%s: %s, want %s", test[0], got, test[1])
@@ -309,6 +309,19 @@ func TestAbandonedTaskIsNext(t *testing.T) {
 		" updatedAt "+testNow+" priority :0 attempts :0"), "q.get 1")
 	if got := c.send("q.claim w commands 1 a"); !strings.Contains(got, "$2 id $1 1 ") {
 		t.Errorf("claimed %s", got)
+	}
+}
+
+// TestFarthestClaim: a lease beyond the last year that RFC 3339 has, and attempts that can't be counted further.
+func TestFarthestClaim(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send(`hset codeq:tasks 1 {"id":"1","command":"a","payload":"p","status":"PENDING","attempts":9223372036854775807,"maxAttempts":3}`, "lpush codeq:q:a:pending:0 1")
+	if got := c.send("q.claim w lease 9007199254740992 commands 1 a"); !strings.Contains(got, "leaseUntil $20 9999-12-31T23:59:59Z $8 attempts :9223372036854775807") {
+		t.Error(got)
+	}
+	if got := c.send("pttl codeq:lease:1"); got != ":9007199254740992" {
+		t.Error(got)
 	}
 }
 

@@ -221,7 +221,10 @@ func (t *Tx) claimOldest(c *Claim, lists []claiming, count int, fn func(*View)) 
 		if err != nil {
 			return n, err
 		}
-		if lists[oldest].looked = false; !more {
+		for i := range lists { // a queue may be named twice
+			lists[i].looked = lists[i].looked && !c.Queues[lists[i].queue].is(c.Queues[lists[oldest].queue])
+		}
+		if !more {
 			lists = slices.Delete(lists, oldest, oldest+1)
 		}
 		if took {
@@ -409,7 +412,7 @@ func (t *Tx) claimTask(c *Claim, i int, id []byte, from *claiming, fn func(*View
 	k.become(statusInProgress, atInProgress)
 	k.setString(fieldWorker, c.Worker)
 	k.setLease(until)
-	k.setInt(fieldAttempts, k.attempts+1)
+	k.setInt(fieldAttempts, min(k.attempts, math.MaxInt64-1)+1)
 	if err := t.db.Set(t.lease(id), c.Worker, until); err != nil {
 		return false, err
 	}
@@ -423,9 +426,12 @@ func (t *Tx) claimTask(c *Claim, i int, id []byte, from *claiming, fn func(*View
 	return true, err
 }
 
+// lastLeaseMs is the end of the year 9999, after which RFC 3339 has no times.
+const lastLeaseMs = 253402300799_000
+
 // setLease patches the end of the lease, as codeQ does in whole seconds.
 func (k *task) setLease(untilMs int64) {
-	k.put(fieldLeaseUntil, k.leaseTo.format(untilMs, time.RFC3339))
+	k.put(fieldLeaseUntil, k.leaseTo.format(min(untilMs, lastLeaseMs), time.RFC3339))
 }
 
 // isDelayed tells whether the task is in the delayed set of the queue that t works on. In a key of a wrong type there is none.
