@@ -108,6 +108,9 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // TestLargeErrors raises and answers errors of one large text: what is allocated besides it is its position's copy, if it has one, and the reply.
 func TestLargeErrors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector has the compiler copy what it would not copy otherwise")
+	}
 	const size = 4 << 20
 	e := New(Options{})
 	for _, c := range []struct {
