@@ -240,7 +240,7 @@ func TestCleanup(t *testing.T) {
 	s := startQueues(t)
 	c := s.client()
 	c.send("q.enqueue a p id 1", "q.enqueue a p id 2", "q.enqueue a p id 3", "q.claim w count 2 commands 1 a", "q.submit w 1", "q.submit w 2")
-	c.want(":0 :1 :1 :0", "q.cleanup", "q.cleanup before 1767409445000 count 1", "q.cleanup before 1867409445000", "q.cleanup before 1867409445000")
+	c.want(":0 :1 :1 :0", "q.cleanup", "q.cleanup before 1767414845000 count 1", "q.cleanup before 1867409445000", "q.cleanup before 1867409445000")
 	c.want(":1 :1", "hlen codeq:tasks", "zcard codeq:tasks:ttl")
 }
 

@@ -18,7 +18,7 @@ func TestQueueRules(t *testing.T) {
 	s.clock.Advance(3 * time.Second)
 	c.eventually(":1", "llen codeq:q:mail:pending:0")
 	c.send("q.claim w commands 1 mail", "q.submit w 1")
-	s.clock.Advance(time.Hour)
+	s.clock.Advance(time.Hour + time.Hour/16)
 	c.eventually(":0", "hexists codeq:tasks 1")
 	c.want(":1", "hexists codeq:tasks 3")
 }

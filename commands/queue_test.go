@@ -97,13 +97,13 @@ func TestOtherForms(t *testing.T) {
 	c.want("$1 5 *2 $1 5 $1 3", "q.enqueue a p id 5", "lrange codeq:q:a:pending:0 0 -1")
 }
 
-// TestTasksAreCodeQs: what is stored is what codeQ would have written, byte for byte.
+// TestTasksAreCodeQs: what is stored is what codeQ would have written, byte for byte, but for a retention that is longer by a sixteenth.
 func TestTasksAreCodeQs(t *testing.T) {
 	c := startQueues(t).client()
 	c.want("$1 1", "q.enqueue Mail <p%20\"q\"> id 1 priority 3")
 	c.want(`$212 {"id":"1","command":"Mail","payload":"\u003cp \"q\"\u003e","priority":3,"status":"PENDING","lastKnownLocation":"PENDING_LIST",`+
 		`"maxAttempts":5,"createdAt":"`+testNow+`","updatedAt":"`+testNow+`"}`, "hget codeq:tasks 1")
-	c.want("$10 1767409445", "zscore codeq:tasks:ttl 1")
+	c.want("$10 1767414845", "zscore codeq:tasks:ttl 1")
 	c.want("*1 $1 1", "lrange codeq:q:mail:pending:3 0 -1")
 }
 

@@ -158,10 +158,10 @@ func TestRetention(t *testing.T) {
 	c := s.client()
 	c.send("q.enqueue a p id 1", "q.enqueue a p id 2", "q.enqueue a p id 3 maxattempts 1", "q.enqueue b p id 4",
 		"q.claim w count 3 commands 1 a", "q.submit w 1 result 1", "q.nack w 3")
-	s.clock.Advance(24*time.Hour - time.Second)
+	s.clock.Advance(25*time.Hour + 30*time.Minute - time.Second) // a sixteenth longer
 	c.want(":4", "hlen codeq:tasks")
 	s.clock.Advance(time.Second)
-	c.eventually(":2 :1 :1 $10 1767495845", "hlen codeq:tasks", "hexists codeq:tasks 2", "hexists codeq:tasks 4", "zscore codeq:tasks:ttl 4")
+	c.eventually(":2 :1 :1 $10 1767501245", "hlen codeq:tasks", "hexists codeq:tasks 2", "hexists codeq:tasks 4", "zscore codeq:tasks:ttl 4")
 	c.want(":0 :0 :2", "hlen codeq:results", "scard codeq:q:a:dlq", "zcard codeq:tasks:ttl")
 	c.want(":1", "llen codeq:q:b:pending:0")
 }
@@ -185,12 +185,32 @@ func TestRetentionAtAClaim(t *testing.T) {
 	c.send("q.enqueue a p id 1", "q.enqueue a p id 2")
 	s.clock.Advance(12*time.Hour - time.Second)
 	c.send("q.claim w lease 1 commands 1 a")
-	c.want("$10 1767409445", "zscore codeq:tasks:ttl 1")
+	c.want("$10 1767414845", "zscore codeq:tasks:ttl 1")
 	c.send("q.abandon w 1", "q.claim w lease 90000000 commands 1 a")
-	c.want("$10 1767452644", "zscore codeq:tasks:ttl 1")
+	c.want("$10 1767458044", "zscore codeq:tasks:ttl 1")
 	s.clock.Advance(time.Second)
 	c.send("q.claim w lease 90000000 commands 1 a")
-	c.want("$10 1767452645", "zscore codeq:tasks:ttl 2")
+	c.want("$10 1767458045", "zscore codeq:tasks:ttl 2")
+}
+
+// TestRetentionAtTheEnd: a task that ends within a sixteenth of its retention keeps the end of it that it was given when it was enqueued, whatever has
+// happened to it meanwhile. One that ends later, or whose retention is too short or too long then, is kept for as long as it ought to be.
+func TestRetentionAtTheEnd(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	for _, id := range []string{"1", "2", "3", "4", "5"} {
+		c.send("q.enqueue a p id " + id)
+	}
+	c.send("q.claim w count 5 lease 90000000 commands 1 a", "q.nack w 1 delay 0", "q.claim w lease 90000000 commands 1 a")
+	s.clock.Advance(90 * time.Minute)
+	c.send("q.submit w 1", "zadd codeq:tasks:ttl 1767414844 3", "zrem codeq:tasks:ttl 4", "q.submit w 3", "q.submit w 4")
+	c.want("*3 $10 1767414845 $10 1767414845 $10 1767414845", "zmscore codeq:tasks:ttl 1 3 4")
+	s.clock.Advance(time.Second)
+	c.send("q.submit w 2")
+	c.want("$10 1767414846", "zscore codeq:tasks:ttl 2")
+	s.set("queues", "* retention=1h")
+	c.send("q.submit w 5")
+	c.want("$10 1767332046", "zscore codeq:tasks:ttl 5")
 }
 
 // TestEndedStaysEnded: an old client's last word puts a task that has ended among the delayed ones; when it comes due it is dropped.

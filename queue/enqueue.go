@@ -210,11 +210,12 @@ func (t *Tx) putNew(p *enqueuing, l *layout) error {
 			return err
 		}
 	}
+	_, until := t.retained(p.policy)
 	if !p.makesNew() {
 		if _, err := t.tasks.SetMemo(t.id, t.author.text, memoOf(l, 0)); err != nil {
 			return err
 		}
-		_, err := t.ttl.Set(t.id, t.retainedUntil(p.policy))
+		_, err := t.ttl.Set(t.id, until)
 		return err
 	}
 	now, err := t.results.Moment(t.id)
@@ -224,7 +225,7 @@ func (t *Tx) putNew(p *enqueuing, l *layout) error {
 	if err := t.tasks.SetNew(t.id, t.author.text, memoOf(l, now)); err != nil {
 		return err
 	}
-	return t.ttl.SetNew(t.id, t.retainedUntil(p.policy))
+	return t.ttl.SetNew(t.id, until)
 }
 
 // makeID makes t.id the id of the i-th task. Of an id with a KEY so little is random that it may be taken, so it is looked for.

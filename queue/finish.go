@@ -46,8 +46,8 @@ func (t *Tx) Heartbeat(worker, id []byte, leaseMs int64) (untilMs int64, err err
 	return untilMs, t.change(policy, false)
 }
 
-// change saves the task as it is patched, and keeps it for the retention of its queue. If it has ended, that is exactly that long, and
-// the cache forgets it, since nobody is expected to ask for it soon.
+// change saves the task as it is patched, and keeps it for the retention of its queue. If it has ended the cache forgets it, since
+// nobody is expected to ask for it soon.
 func (t *Tx) change(policy *Policy, ended bool) error {
 	if !ended {
 		if err := t.save(); err != nil {
@@ -58,7 +58,7 @@ func (t *Tx) change(policy *Policy, ended bool) error {
 	if _, err := t.tasks.SetIdle(t.task.id, t.patched()); err != nil {
 		return err
 	}
-	return t.ttl.SetIdle(t.task.id, t.retainedUntil(policy))
+	return t.keepEnded(t.task.id, policy)
 }
 
 // uncache has the cache forget a task that nobody is expected to ask for soon. Whoever asks for it in a moment all the same finds it

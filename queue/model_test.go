@@ -62,6 +62,7 @@ type machine struct {
 	firsts  map[string]modelFirst // by idempotency key
 	paused  map[string]bool       // by queue
 	until   float64               // of the rate of ratedQueue, in ms
+	leaps   int                   // far into the future, of which there are maxLeaps at most, lest retention end
 
 	digits   int // by which queues are cut
 	policies atomic.Pointer[Policies]
@@ -72,6 +73,7 @@ const (
 	modelBackoff = 1000
 	retentionMs  = 24 * 3600 * 1000
 	rawRetention = 25 * 3600 // s
+	maxLeaps     = 8         // of two hours at most
 )
 
 // placer is that of package commands, which this one may not import.
@@ -212,11 +214,16 @@ func (m *machine) leave(k *modelTask) {
 	}
 }
 
-// keep prolongs the retention of a task that has changed.
-func (m *machine) keep(k *modelTask, exactly bool) {
-	until := (m.clk.NowMs() + retentionMs) / 1000
-	if exactly || k.ttl > until || k.ttl < until-retentionSlack {
-		k.ttl = until
+// keep prolongs the retention of a task that has changed, and ended or not.
+func (m *machine) keep(k *modelTask, ended bool) {
+	first, last := (m.clk.NowMs()+retentionMs)/1000, (m.clk.NowMs()+retentionMs+retentionMs/retentionParts)/1000
+	switch {
+	case k.ttl > last || ended && k.ttl < first:
+		if k.ttl = last; ended {
+			k.ttl = first
+		}
+	case k.ttl < first-retentionSlack:
+		k.ttl = last
 	}
 }
 
@@ -263,7 +270,7 @@ func (m *machine) timers() {
 func (m *machine) add(id string, name Name, priority int, attempts int64, due int64) *modelTask {
 	k := &modelTask{id: id, queue: name.String(), priority: priority, maxAttempts: attempts}
 	m.tasks[id], m.ids = k, append(m.ids, id)
-	m.keep(k, true)
+	m.keep(k, false)
 	if due > m.clk.NowMs() {
 		k.status, k.at, k.due = statusPending, atDelayed, due
 		return k
@@ -446,7 +453,7 @@ func (m *machine) Requeue(t *rapid.T) {
 
 // Cleanup removes tasks that have ended before their retention is over, up to a number. Others that it meets are kept for another one.
 func (m *machine) Cleanup(t *rapid.T) {
-	until, count, want := m.clk.NowMs()+retentionMs+rapid.Int64Range(-300_000, 1000).Draw(t, "until"), rapid.IntRange(1, 4).Draw(t, "count"), 0
+	until, count, want := m.clk.NowMs()+retentionMs+rapid.Int64Range(-300_000, retentionMs/retentionParts+1000).Draw(t, "until"), rapid.IntRange(1, 4).Draw(t, "count"), 0
 	for home := range modelShards {
 		var due []*modelTask
 		for _, id := range m.ids {
@@ -484,8 +491,12 @@ func (m *machine) remove(id string) {
 
 func (m *machine) Advance(t *rapid.T) {
 	ms := rapid.Int64Range(1, 3000).Draw(t, "ms")
-	if rapid.IntRange(0, 7).Draw(t, "far") == 0 {
+	switch far := rapid.IntRange(0, 7).Draw(t, "far"); {
+	case far == 0:
 		ms *= 100
+	case far == 1 && m.leaps < maxLeaps:
+		m.leaps++
+		ms *= 2400 // beyond what a task may be kept longer than its retention
 	}
 	m.clk.Advance(time.Duration(ms) * time.Millisecond)
 }

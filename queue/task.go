@@ -239,20 +239,38 @@ func (t *Tx) patched() []byte {
 // every step of a task's life would cost more than the step.
 const retentionSlack = 60
 
+// retentionParts: a task is kept for its retention after its last change, or longer by at most one of so many parts of it. By that much is the end too late
+// that it is given while it has not ended, so that it need not be set again when it ends within that time: that takes as many rows as all else (ADR 0032).
+const retentionParts = 16
+
+// retained tells from when to when the retention of a task that changes now may end, as scores.
+func (t *Tx) retained(policy *Policy) (first, last float64) {
+	ms := t.db.Now() + policy.RetentionMs
+	return float64(ms / 1000), float64((ms + policy.RetentionMs/retentionParts) / 1000)
+}
+
 // keep sets the end of the retention of a task that has changed and not ended.
 func (t *Tx) keep(id []byte, policy *Policy) error {
-	until := t.retainedUntil(policy)
+	first, last := t.retained(policy)
 	old, ok, err := t.ttl.Score(id)
-	if err != nil || ok && old <= until && old >= until-retentionSlack {
+	if err != nil || ok && old >= first-retentionSlack && old <= last {
 		return err
 	}
-	_, err = t.ttl.Set(id, until)
+	_, err = t.ttl.Set(id, last)
 	return err
 }
 
-// retainedUntil is when the retention of a task ends that changes now, as a score.
-func (t *Tx) retainedUntil(policy *Policy) float64 {
-	return float64((t.db.Now() + policy.RetentionMs) / 1000)
+// keepEnded sets the end of the retention of a task that has ended, and has the cache forget it.
+func (t *Tx) keepEnded(id []byte, policy *Policy) error {
+	first, last := t.retained(policy)
+	old, ok, err := t.ttl.Score(id)
+	switch {
+	case err != nil:
+		return err
+	case ok && old >= first && old <= last:
+		return t.ttl.Uncache(id)
+	}
+	return t.ttl.SetIdle(id, first)
 }
 
 // isRecent tells whether the task that was loaded was enqueued in the last half of its retention, so that the retention which it

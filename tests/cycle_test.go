@@ -329,7 +329,7 @@ func (c *cycle) auditCleanup(ctx context.Context, rdb *redis.Client) error {
 	if n, err := c.client.Cleanup(ctx, c.now(), 1); err != nil || n != 0 {
 		return fmt.Errorf("cleanup before retention ended removed %d: %v", n, err)
 	}
-	c.offset.Add(int64(25 * time.Hour))
+	c.offset.Add(int64(26 * time.Hour)) // the server keeps its own tasks for an hour and a half longer than the client does
 	for left := c.n; left > 0; {
 		n, err := c.client.Cleanup(ctx, c.now(), 500)
 		if err != nil || n == 0 {
