@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,7 +17,7 @@ const (
 	backlogFew    = 1000      // tasks that wait in the first of the measurements that change this
 	backlogSome   = 1_000_000 // in the second
 	backlogFixed  = 100_000   // where the number of queues is what changes
-	backlogCycles = 200_000   // of one measurement: compactions come once in tens of thousands, and shall weigh what they do for good
+	backlogCycles = 200_000   // of one run: compactions come once in tens of thousands, and shall weigh what they do for good
 	backlogBatch  = 16
 	fillBatch     = 500 // tasks per Q.MENQUEUE when a backlog is made
 
@@ -38,20 +39,21 @@ func backlog(ctx context.Context, s settings, servers []*peer.Server) error {
 		if server.Kind() != peer.Codeq {
 			continue
 		}
-		return backlogOf(ctx, server, s.count(backlogTasks))
+		return backlogOf(ctx, server, s.count(backlogTasks), max(1, s.repeat))
 	}
 	return errors.New("backlog measures codeq")
 }
 
-func backlogOf(ctx context.Context, server *peer.Server, most int) error {
-	fmt.Printf("%d tasks are enqueued, claimed and submitted %d at a time by %d producers and %d workers, with as many waiting, of %d bytes\n"+
-		"each, in so many queues; µs is the server's processor time for a task, compaction included.\n\n"+
-		"| waiting | queues | tasks/s | µs |\n|---|---|---|---|\n", backlogCycles, backlogBatch, queueProducers, queueWorkers, queuePayload)
+func backlogOf(ctx context.Context, server *peer.Server, most, repeat int) error {
+	fmt.Printf("%d runs of %d tasks, which are enqueued, claimed and submitted %d at a time by %d producers and %d workers, with as many waiting, of\n"+
+		"%d bytes each, in so many queues; µs is the server's processor time for a task, compaction included: the mean, and the least and most of a run.\n\n"+
+		"| waiting | queues | tasks/s | µs | of all runs |\n|---|---|---|---|---|\n",
+		repeat, backlogCycles, backlogBatch, queueProducers, queueWorkers, queuePayload)
 	for _, queues := range []int{1, 100, 10_000} {
 		if err := emptied(server); err != nil {
 			return err
 		}
-		if err := cycleWith(ctx, server, 0, min(backlogFixed, most), queues); err != nil {
+		if err := cycleWith(ctx, server, 0, min(backlogFixed, most), queues, repeat); err != nil {
 			return err
 		}
 	}
@@ -63,7 +65,7 @@ func backlogOf(ctx context.Context, server *peer.Server, most int) error {
 		if n = min(n, most); n <= waiting {
 			break
 		}
-		if err := cycleWith(ctx, server, waiting, n, backlogQueues); err != nil {
+		if err := cycleWith(ctx, server, waiting, n, backlogQueues, repeat); err != nil {
 			return err
 		}
 		waiting = n
@@ -79,21 +81,27 @@ func emptied(server *peer.Server) error {
 	return err
 }
 
-// cycleWith makes so many tasks wait and prints what a cycle costs then.
-func cycleWith(ctx context.Context, server *peer.Server, from, to, queues int) error {
+// cycleWith makes so many tasks wait and prints what a cycle costs then. A mean over all runs has what compactions take, which come in bursts.
+func cycleWith(ctx context.Context, server *peer.Server, from, to, queues, repeat int) error {
 	if err := fillQueues(ctx, server, from, to, queues); err != nil {
 		return fmt.Errorf("make %d tasks wait: %w", to, err)
 	}
 	if err := settle(ctx, server); err != nil {
 		return err
 	}
-	before := processorTime(server.PID())
-	perSecond, err := cycle(ctx, server, queues, backlogBatch, backlogCycles)
-	if err != nil {
-		return err
+	var seconds, sum float64
+	var micros []float64 // for a task, of each run
+	for range repeat {
+		before := processorTime(server.PID())
+		perSecond, err := cycle(ctx, server, queues, backlogBatch, backlogCycles)
+		if err != nil {
+			return err
+		}
+		took := float64((processorTime(server.PID()) - before).Microseconds()) / backlogCycles
+		seconds, sum, micros = seconds+backlogCycles/perSecond, sum+took, append(micros, took)
 	}
-	micros := float64((processorTime(server.PID()) - before).Microseconds()) / backlogCycles
-	fmt.Printf("| %d | %d | %.0f | %.1f |\n", to, queues, perSecond, micros)
+	fmt.Printf("| %d | %d | %.0f | %.1f | %.1f to %.1f |\n", to, queues, float64(repeat)*backlogCycles/seconds, sum/float64(repeat),
+		slices.Min(micros), slices.Max(micros))
 	return nil
 }
 

@@ -55,7 +55,7 @@ func parseFlags() settings {
 	var servers string
 	flag.StringVar(&s.mode, "mode", "compare", modes)
 	flag.StringVar(&servers, "servers", "redis,codeq", "servers to measure, comma-separated; one that is missing is left out")
-	flag.IntVar(&s.repeat, "repeat", 5, "compare, streams, scripts, handover, queue: runs of which the median counts")
+	flag.IntVar(&s.repeat, "repeat", 5, "compare, streams, scripts, handover, queue: runs of which the median counts; backlog: of which the mean does")
 	flag.IntVar(&s.requests, "requests", 0, "compare, streams, scripts, queue: requests per run; 0 takes what redis answers in -seconds")
 	flag.Float64Var(&s.seconds, "seconds", 2.5, "compare, streams, scripts, queue: length of a run")
 	flag.IntVar(&s.items, "items", 0, "other modes: number of elements; 0 takes 1,000,000, for memory 5,000,000, for handover and clients 20,000,\n"+
