@@ -168,9 +168,8 @@ func enqueueShards(ss *session, args [][]byte) (mask shard.Mask, err error) {
 	return mask, err
 }
 
-// newTurn is the turn that decides which shards the new tasks of spread queues are made for, and which of several queues is claimed from by
-// slot first. It is the same for all commands of a run, so that a pipeline needs few locks, and for a run that is tried again; each run
-// has another one.
+// newTurn is the turn that decides which shards the new tasks of spread queues are made for. It is the same for all commands of a run, so
+// that a pipeline needs few locks, and for a run that is tried again; each run has another one.
 func (ss *session) newTurn() uint32 {
 	if !ss.turned {
 		ss.turn, ss.turned = ss.server.queues.RandomTurn(), true

@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"math"
+	"slices"
 	"time"
 
 	"codeq/queue"
@@ -59,7 +60,22 @@ func parseClaim(a *arguments) *claimCall {
 	for i := range call.Queues {
 		call.Queues[i].Tenant = call.tenant
 	}
+	call.nameOnce()
 	return call
+}
+
+// nameOnce drops queues that were named before.
+func (call *claimCall) nameOnce() {
+	if len(call.Queues) == 1 {
+		return
+	}
+	named := make(map[string]bool, len(call.Queues))
+	call.Queues = slices.DeleteFunc(call.Queues, func(name queue.Name) bool {
+		folded := bytes.ToLower(name.Command)
+		before := named[string(folded)]
+		named[string(folded)] = true
+		return before
+	})
 }
 
 // claimShards adds the shards of the queues that Q.CLAIM names.
@@ -108,6 +124,7 @@ func claimsInTurns(ss *session, _ [][]byte) bool { return ss.server.queues.Sprea
 
 // inTurns claims on one shard after the other, and waits with the locks of all.
 func (call *claimCall) inTurns(c *Call) error {
+	call.drawFirst(c.server.queues)
 	served, err := c.inTurns([]byte(call.Queues[0].String()), func() (bool, error) { return call.claim(c.session, c.Out, c.DB()) })
 	switch {
 	case err != nil || served:
@@ -120,14 +137,19 @@ func (call *claimCall) inTurns(c *Call) error {
 	return err
 }
 
+// drawFirst draws which of several queues is claimed from by slot first.
+func (call *claimCall) drawFirst(queues *queue.Queues) {
+	if !call.Slots.IsAll() && len(call.Queues) > 1 {
+		call.First = queues.RandomTurn()
+	}
+}
+
 // claimOrWait takes what there is, or else waits if it may.
 func (call *claimCall) claimOrWait(c *Call) error {
-	switch {
-	case c.server.queues.Spreads(c.db):
+	if c.server.queues.Spreads(c.db) {
 		call.Turn = c.server.queues.RandomTurn()
-	case !call.Slots.IsAll() && len(call.Queues) > 1:
-		call.Turn = c.session.newTurn()
 	}
+	call.drawFirst(c.server.queues)
 	served, err := call.claim(c.session, c.Out, c.DB())
 	switch {
 	case err != nil || served:

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,28 @@ func TestClaimSlotsOfSeveral(t *testing.T) {
 	}
 	if got := c.claimed("q.claim w count 50 share 0 of 2 commands 2 mail sms"); len(got) != len(slots) {
 		t.Errorf("%d of %d are left", len(got), len(slots))
+	}
+}
+
+// TestClaimSlotsOfSpread: queues that are spread take turns on each shard, too.
+func TestClaimSlotsOfSpread(t *testing.T) {
+	c := startSpread(t, 2).client()
+	const tasks = 40 // of each queue, on each shard
+	var mails []string
+	for ordinal := range 2 {
+		for i := range tasks {
+			mails = append(mails, idOn(ordinal, i))
+			c.send("q.enqueue mail p id "+idOn(ordinal, i), "q.enqueue sms p id "+idOn(ordinal, tasks+i))
+		}
+	}
+	taken := map[bool]int{}
+	for range 2 * tasks {
+		for _, id := range c.claimed("q.claim w share 0 of 1 commands 2 mail sms") {
+			taken[slices.Contains(mails, id)]++
+		}
+	}
+	if taken[true] < tasks/2 || taken[false] < tasks/2 {
+		t.Errorf("claimed %d of the one and %d of the other", taken[true], taken[false])
 	}
 }
 

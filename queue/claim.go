@@ -15,12 +15,12 @@ import (
 // Claim says which tasks a worker takes.
 type Claim struct {
 	Worker  []byte
-	Queues  []Name // not empty
+	Queues  []Name // not empty, and each once
 	Count   int    // at most so many
 	LeaseMs int64  // 0: as the queue has it
-	// Turn is the shard that is tried first, modulo their number, where queues are spread, and the queue where they are claimed by slot.
-	Turn  uint32
-	Slots Slots // of each queue
+	Turn    uint32 // the shard that is tried first, modulo their number, where queues are spread
+	First   uint32 // the queue that is tried first, modulo their number, where they are claimed by slot
+	Slots   Slots  // of each queue
 }
 
 // Validate says what is wrong with the arguments.
@@ -130,7 +130,7 @@ func (t *Tx) claimOf(c *Claim, lists []claiming, count int, fn func(*View)) (n i
 		return t.claimOldest(c, lists, count, fn)
 	}
 	for i := range lists {
-		taken, err := t.claimFrom(c, &lists[(int(c.Turn)+i)%len(lists)], count-n, fn)
+		taken, err := t.claimFrom(c, &lists[(int(c.First)+i)%len(lists)], count-n, fn)
 		if n += taken; n == count || err != nil {
 			return n, err
 		}
@@ -221,10 +221,7 @@ func (t *Tx) claimOldest(c *Claim, lists []claiming, count int, fn func(*View)) 
 		if err != nil {
 			return n, err
 		}
-		for i := range lists { // a queue may be named twice
-			lists[i].looked = lists[i].looked && !c.Queues[lists[i].queue].is(c.Queues[lists[oldest].queue])
-		}
-		if !more {
+		if lists[oldest].looked = false; !more {
 			lists = slices.Delete(lists, oldest, oldest+1)
 		}
 		if took {

@@ -280,7 +280,7 @@ func (m *machine) add(id string, name Name, priority int, attempts int64, due in
 }
 
 func (m *machine) Claim(t *rapid.T) {
-	c := Claim{Worker: drawWorker(t), Queues: rapid.SliceOfN(rapid.Custom(drawQueue), 1, 3).Draw(t, "queues"),
+	c := Claim{Worker: drawWorker(t), Queues: rapid.SliceOfNDistinct(rapid.Custom(drawQueue), 1, 3, Name.String).Draw(t, "queues"),
 		Count: rapid.IntRange(1, 3).Draw(t, "count"), LeaseMs: rapid.Int64Range(1, 4000).Draw(t, "lease"), Turn: rapid.Uint32().Draw(t, "turn")}
 	var got []string
 	m.change(t, false, func(shard.DB) error {
