@@ -214,7 +214,7 @@ func (m *machine) leave(k *modelTask) {
 	}
 }
 
-// keep prolongs the retention of a task that has changed, and ended or not.
+// keep prolongs the retention of a task that has changed, and perhaps ended.
 func (m *machine) keep(k *modelTask, ended bool) {
 	first, last := (m.clk.NowMs()+retentionMs)/1000, (m.clk.NowMs()+retentionMs+retentionMs/retentionParts)/1000
 	switch {

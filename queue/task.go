@@ -239,8 +239,9 @@ func (t *Tx) patched() []byte {
 // every step of a task's life would cost more than the step.
 const retentionSlack = 60
 
-// retentionParts: a task is kept for its retention after its last change, or longer by at most one of so many parts of it. By that much is the end too late
-// that it is given while it has not ended, so that it need not be set again when it ends within that time: that takes as many rows as all else (ADR 0032).
+// retentionParts: a task is kept for its retention after its last change, and longer by one of so many parts of it at most. While it has not
+// ended it is given that much more, so that what ends within that time needs no other end of its retention: with a backlog that
+// takes three rows of ten (ADR 0032).
 const retentionParts = 16
 
 // retained tells from when to when the retention of a task that changes now may end, as scores.
