@@ -378,11 +378,16 @@ func (l *commitLog) fsync(pos uint64) error {
 		return l.fail("fsync", active.path, err)
 	}
 	l.synced.Store(written)
-	l.syncedRecord.Store(record)
+	l.noteSynced(record)
 	l.mu.Lock()
 	active.begun = active.begun || written > active.begins
 	l.mu.Unlock()
 	return nil
+}
+
+// noteSynced notes that the records up to one are on disk, for those to come to say so. The caller holds syncMu.
+func (l *commitLog) noteSynced(record uint64) {
+	l.syncedRecord.Store(max(l.syncedRecord.Load(), record))
 }
 
 // tick fsyncs once a second what has been written, until close. The lost second of everysec is the time between ticks.

@@ -207,7 +207,7 @@ func (l *commitLog) repairEnd(numbers []uint64) ([]uint64, error) {
 			return nil, l.lost(numbers[0] + 1)
 		}
 		if errors.Is(err, errLogNoHeader) {
-			return numbers[:n-2], l.cutWithoutHeader(numbers[n-2:], last.first-1)
+			return numbers[:n-2], l.cutWithoutHeader(numbers[n-3], numbers[n-2:])
 		}
 		if err != nil || !fits {
 			return numbers[:n-1], err
@@ -217,13 +217,30 @@ func (l *commitLog) repairEnd(numbers []uint64) ([]uint64, error) {
 	return numbers[:n], err
 }
 
-// cutWithoutHeader removes a segment whose header never reached the disk, and what is behind it, unless something there says that its last
-// record did, which is that of the sequence.
-func (l *commitLog) cutWithoutHeader(numbers []uint64, sequence uint64) error {
-	if err := l.tornNotDamaged(numbers[0], 0, numbers[1:], sequence); err != nil {
+// cutWithoutHeader removes a segment whose header never reached the disk, and what is behind it, unless something there says that the first
+// record behind the segment before did: the header is in one block with it.
+func (l *commitLog) cutWithoutHeader(before uint64, numbers []uint64) error {
+	first, err := l.endOf(before)
+	if err != nil {
+		return fmt.Errorf("commit log: %s: %w", l.segmentPath(before), logDamaged(err))
+	}
+	if err := l.tornNotDamaged(numbers[0], 0, numbers[1:], first); err != nil {
 		return fmt.Errorf("commit log: %s: %w: %w", l.segmentPath(numbers[0]), errLogNoHeader, logDamaged(err))
 	}
 	return l.cut(numbers)
+}
+
+// endOf returns the sequence of the record that comes behind a segment, which must be whole.
+func (l *commitLog) endOf(number uint64) (sequence uint64, err error) {
+	r, err := l.openReader(number)
+	defer func() { err = errors.Join(err, r.close()) }()
+	for err == nil {
+		err = r.next()
+	}
+	if err != io.EOF {
+		return 0, err
+	}
+	return r.sequence, nil
 }
 
 // lost is why a log is not opened in which no segment is whole: there was one before the segment of the number.

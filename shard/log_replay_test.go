@@ -41,13 +41,26 @@ func logTestWrite(t testing.TB, fs vfs.FS, path string, b []byte) {
 func logTestPath(number int) string { return fmt.Sprintf("%s/%010d.log", logTestDir, number) }
 
 // logTestSegments makes a log and returns the contents of its segments and the number of the last commit of each. Under fsyncAlways each
-// record says that the one before was on disk, under fsyncNo none does.
+// record says that the one before was on disk. Under the others, a segment is put on disk when the second one behind it is begun, as late as it
+// may be, so that no record says anything of the last two.
 func logTestSegments(t *testing.T, policy fsyncPolicy) (segments [][]byte, lasts []uint64) {
 	t.Helper()
+	return logTestSegmentsLater(t, policy, func(func()) {})
+}
+
+// logTestSegmentsLater has a function that is to do what rotations leave.
+func logTestSegmentsLater(t *testing.T, policy fsyncPolicy, later func(work func())) (segments [][]byte, lasts []uint64) {
+	t.Helper()
 	fs := logTestFS(t)
-	l, _ := logTestOpen(t, logTestOptions(fs, policy, nil))
+	opts := logTestOptions(fs, policy, nil)
+	opts.Later = later
+	l, _ := logTestOpen(t, opts)
 	logTestAppend(t, l, 1, 13) // The last segment then has more than one.
-	for _, s := range append(slices.Clone(l.segments), l.active) {
+	all := slices.Clone(l.segments)
+	if l.retired != nil {
+		all = append(all, l.retired)
+	}
+	for _, s := range append(all, l.active) {
 		lasts = append(lasts, s.first+s.records-1)
 		segments = append(segments, logTestRead(t, fs, int(s.number)))
 	}
@@ -186,14 +199,43 @@ func TestLogDamagedEnd(t *testing.T) {
 			}
 		}
 	}
-	for at := range logHeaderSize { // a segment that has lost its header, with and without what was behind it
+	for at := range logHeaderSize { // a segment that has lost its header, and what was behind it
 		planted := slices.Clone(segments)
 		planted[n-2] = segments[n-2][:at]
+		logTestRefused(t, logTestPlant(t, planted), logTestPath(n-1), "header", "was on disk when record", "from a backup")
+	}
+	withoutHeader := slices.Concat(make([]byte, logHeaderSize), segments[n-2][logHeaderSize:])
+	for at := logHeaderSize; at < len(segments[n-1]); at++ { // and one whose own records say that its first was on disk
+		planted := slices.Concat(segments[:n-2], [][]byte{withoutHeader, segments[n-1][:at]})
 		logTestRefused(t, logTestPlant(t, planted), logTestPath(n-1), "header", "was on disk when record", "from a backup")
 	}
 	planted := slices.Clone(segments)
 	planted[n-1] = slices.Concat(make([]byte, logHeaderSize), segments[n-1][logHeaderSize:])
 	logTestRefused(t, logTestPlant(t, planted), logTestPath(n-1), "was on disk when record", "from a backup")
+}
+
+// TestLogDamagedFullSegment has bytes that are wrong in a full segment that was put on disk when it was left, under the policies that fsync no
+// commit: the second record of the next one says so.
+func TestLogDamagedFullSegment(t *testing.T) {
+	for _, policy := range []fsyncPolicy{fsyncEverySec, fsyncNo} {
+		segments, lasts := logTestSegmentsLater(t, policy, func(work func()) { work() })
+		n := len(segments)
+		for at := range segments[n-2] {
+			planted := slices.Clone(segments)
+			planted[n-2] = slices.Clone(segments[n-2])
+			planted[n-2][at] ^= 0x10
+			for range 2 {
+				logTestRefused(t, logTestPlant(t, planted), logTestPath(n-1), "from a backup")
+				planted[n-2] = segments[n-2][:at]
+			}
+		}
+		planted := slices.Clone(segments)
+		planted[n-2] = slices.Concat(make([]byte, logHeaderSize), segments[n-2][logHeaderSize:])
+		logTestRefused(t, logTestPlant(t, planted), logTestPath(n-1), "was on disk when record", "from a backup")
+		planted = slices.Clone(segments)
+		planted[n-1] = segments[n-1][:logHeaderSize+1] // of which no record says it
+		logTestTail(t, planted, lasts[n-2], 1)
+	}
 }
 
 // logTestTail opens a log whose end may be torn, commits once more, and opens it again after power loss.
