@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -144,6 +145,37 @@ func (st *Store) mustExist(path string) error {
 func (st *Store) missing(path string, err error) error {
 	return fmt.Errorf("%s is missing or empty, though the data directory was created with it (%w): "+
 		"mount or put back what was there, or restore the whole data directory from a backup", path, err)
+}
+
+// checkValues refuses to go on without the files that hold long values apart (ADR 0024): Pebble looks whether its tables are there, but for these only
+// when a value is read. It goes by their number and size, as Pebble does not tell their names, so files of no more use that are still to be removed can make up for
+// what is missing. Nothing may be compacted meanwhile.
+func (s *Shard) checkValues(path string) error {
+	st, live := s.store, s.db.Metrics().BlobFiles
+	names, err := st.fs.List(path)
+	if err != nil {
+		return err
+	}
+	var files, size uint64
+	for _, name := range names {
+		if !strings.HasSuffix(name, valuesSuffix) {
+			continue
+		}
+		info, err := st.fs.Stat(st.fs.PathJoin(path, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // It was one of no more use.
+		}
+		if err != nil {
+			return err
+		}
+		files++
+		size += uint64(info.Size())
+	}
+	if files < live.LiveCount || size < live.LiveSize {
+		return fmt.Errorf("%s has %d files *%s with %d bytes, where %d with %d bytes should be: what is missing holds values of keys: put it back, "+
+			"or restore the whole data directory from a backup", path, files, valuesSuffix, size, live.LiveCount, live.LiveSize)
+	}
+	return nil
 }
 
 // writeFormat replaces DIR/FORMAT atomically and durably.

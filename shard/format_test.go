@@ -1,11 +1,13 @@
 package shard
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -284,6 +286,52 @@ func TestOpenRefusesMissingTable(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "default-1") {
 		t.Fatal(err)
 	}
+}
+
+// TestOpenRefusesMissingValues removes, and cuts, one of two files that hold long values, with the files of no use that a crash may leave, and puts it back.
+func TestOpenRefusesMissingValues(t *testing.T) {
+	fs := vfs.NewMem()
+	opts := testOptions(fs, 1, clock.NewManual(testStart))
+	st := openTest(t, opts)
+	for i := range 2 {
+		tx := st.NewTx()
+		tx.Begin(st.All())
+		h, err := tx.DB(0).Hash([]byte("hash"))
+		for field := 0; field < 50 && err == nil; field++ {
+			_, err = h.Set(fmt.Append(nil, i, field), bytes.Repeat([]byte{'v'}, apartBytes))
+		}
+		if err := errors.Join(err, tx.Commit(), st.shards[0].unstage(), st.shards[0].db.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		tx.End()
+	}
+	closeTest(t, st)
+	dir := "data/shards/default-0"
+	names, err := fs.List(dir)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, valuesSuffix) })
+	if err != nil || len(names) < 2 {
+		t.Fatalf("%d files of values, %v", len(names), err)
+	}
+	path := fs.PathJoin(dir, names[0])
+	kept := logTestRead(t, fs, path)
+	refused := func(what string) {
+		t.Helper()
+		if st, err := Open(opts); err == nil {
+			closeTest(t, st)
+			t.Fatalf("opened %s", what)
+		} else if !strings.Contains(err.Error(), dir+" has ") || !strings.Contains(err.Error(), "restore the whole data directory") {
+			t.Fatal(err)
+		}
+	}
+	if err := fs.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	refused("without a file")
+	logTestWrite(t, fs, path, kept[:len(kept)-1])
+	refused("with a file that is cut")
+	logTestWrite(t, fs, path, kept)
+	logTestWrite(t, fs, fs.PathJoin(dir, "900000"+valuesSuffix), []byte("of a compaction that a crash has cut off"))
+	closeTest(t, openTest(t, opts))
 }
 
 // TestOpenRefusesOtherKeyPatterns opens a directory with patterns other than those that it was made with.

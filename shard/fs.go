@@ -30,8 +30,11 @@ func (fs *dataFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 // Unwrap is part of vfs.FS.
 func (fs *dataFS) Unwrap() vfs.FS { return fs.FS }
 
+// valuesSuffix is that of files that hold long values apart.
+const valuesSuffix = ".blob"
+
 func isTable(name string) bool {
-	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, valuesSuffix)
 }
 
 type tableFile struct {

@@ -113,7 +113,7 @@ func TestLogReplayIsDurableBeforeApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(logWrite(f, logTestRead(t, killed, 1)), f.Close(), logSyncDir(planted, logTestDir))
+	err = errors.Join(logWrite(f, logTestRead(t, killed, logTestPath(1))), f.Close(), logSyncDir(planted, logTestDir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,7 @@ type Options struct {
 	CacheBytes     int   // object cache, over all shards
 	BlockCache     int64 // Pebble's block cache, over all shards; memtables come on top
 	MemtableBytes  int   // of one shard
+	OpenTables     int   // files of Pebble's tables that are kept open, over all shards; 0: DefaultOpenTables
 	LogSegment     int64 // bytes, before compression, after which the log begins a new file
 	LogMax         int64 // bytes of log, before compression, after which shards are flushed so that it can be cut
 	ExpireInterval int64 // ms between two rounds of the active expiry of a shard
@@ -228,7 +229,7 @@ func (st *Store) syncDir(path string) error {
 
 func (st *Store) openShards(f format) error {
 	st.cache = pebble.NewCache(st.opts.BlockCache + st.memtableRoom())
-	st.fileCache = pebble.NewFileCache(fileCacheShards, max(fileCacheSize, 64*len(st.opts.Names)))
+	st.fileCache = pebble.NewFileCache(fileCacheShards, cmp.Or(st.opts.OpenTables, DefaultOpenTables))
 	for n, name := range st.opts.Names {
 		st.shards = append(st.shards, &Shard{
 			store: st, ordinal: n, name: name, wake: make(chan struct{}, 1),
@@ -277,7 +278,7 @@ func (s *Shard) open(f format) error {
 	}
 	s.db = db
 	s.batch = db.NewBatch(pebble.WithMaxRetainedSizeBytes(maxKeptBatch))
-	if err := s.identify(f); err != nil {
+	if err := errors.Join(s.checkValues(path), s.identify(f)); err != nil {
 		return err
 	}
 	s.cuts.stale.Store(1)
@@ -291,10 +292,10 @@ func (st *Store) memtableRoom() int64 {
 	return 2 * int64(st.opts.MemtableBytes) * int64(len(st.opts.Names))
 }
 
-const (
-	fileCacheShards = 2
-	fileCacheSize   = 1024
-)
+// DefaultOpenTables is how many files of tables are kept open over all shards if Options does not say.
+const DefaultOpenTables = 1024
+
+const fileCacheShards = 2
 
 // Long values stand apart from their keys, in files that compactions leave alone as a rule; see ADR 0024.
 const (
@@ -329,7 +330,6 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 		L0CompactionFileThreshold:   layersL0 * (maxCuts + flushTables),
 		L0StopWritesThreshold:       64,
 		LBaseMaxBytes:               256 << 20,
-		MaxOpenFiles:                fileCacheSize,
 		Logger:                      &pebbleLogger{store: st, shard: s.name},
 		EventListener: &pebble.EventListener{
 			FlushEnd:        guard.flushEnded,
