@@ -174,7 +174,7 @@ func systemName() string {
 func infoClients(c *Call, r *report) error {
 	r.add("connected_clients", c.server.network.Clients())
 	r.add("cluster_connections", 0)
-	r.add("maxclients", c.server.config.Current().MaxClients)
+	r.add("maxclients", c.server.network.MaxClients())
 	r.add("blocked_clients", c.server.blocked.Load())
 	r.add("tracking_clients", 0)
 	return nil

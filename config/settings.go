@@ -117,7 +117,8 @@ func networkSettings() []setting {
 			doc:  "Seconds after which an idle connection is closed; 0 never closes it."},
 		{name: "maxclients", def: "10000", mutable: true,
 			kind: integer{func(c *Config) *int { return &c.MaxClients }, 1, math.MaxUint32},
-			doc:  "Clients that may be connected at the same time; the next one gets an error and is closed."},
+			doc: "Clients that may be connected at the same time, fewer if the limit of open files has no room for them (INFO says how many); " +
+				"the next one gets an error and is closed."},
 		{name: "requirepass", def: "", mutable: true,
 			kind: text{func(c *Config) *string { return &c.RequirePass }, "a password, or empty for none", nil},
 			doc:  "Password that clients must give with AUTH."},

@@ -140,7 +140,7 @@ func (s *Server) isDraining() bool {
 // admit starts a session, or refuses the client when there are too many.
 func (s *Server) admit(conn net.Conn) {
 	s.mu.Lock()
-	full := s.clients >= int(s.limits.MaxClients.Load())
+	full := s.clients >= s.MaxClients()
 	switch {
 	case s.isDraining():
 		_ = conn.Close()
@@ -235,6 +235,9 @@ func (s *Server) Clients() int {
 	defer s.mu.Unlock()
 	return s.clients
 }
+
+// MaxClients is the number of connections that are accepted at one time.
+func (s *Server) MaxClients() int { return int(s.limits.MaxClients.Load()) }
 
 // Find returns the session of that id, nil if there is none or it was killed. The session may be ending.
 func (s *Server) Find(id int64) *Session {

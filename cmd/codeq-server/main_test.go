@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -297,5 +298,28 @@ func TestLimitsFollowConfig(t *testing.T) {
 	if limits.IdleTimeout.Load() != int64(7*time.Second) || limits.MaxArgs.Load() != 2000 || limits.MaxOutputBuffer.Load() != 5<<20 ||
 		limits.MaxBulkLen.Load() != resp.DefaultMaxBulkLen {
 		t.Errorf("timeout %d, max-args %d, output %d", limits.IdleTimeout.Load(), limits.MaxArgs.Load(), limits.MaxOutputBuffer.Load())
+	}
+}
+
+// TestFiles divides files among clients and tables, where the limit can be raised and where it can't.
+func TestFiles(t *testing.T) {
+	for _, test := range []struct{ limit, clients, shards, tables, accepted int }{
+		{1 << 30, 10000, 4, 1024, 10000},
+		{1 << 30, 10000, 64, 4096, 10000},
+		{11152, 10000, 4, 1024, 10000},
+		{11151, 10000, 4, 1024, 9999},
+		{4096, 10000, 4, 512, 3456},
+		{1024, 10000, 4, 128, 768},
+		{1024, 10000, 64, 128, 768},
+		{1200, 10, 4, 1024, 10},
+		{100, 10000, 4, 12, 1},
+	} {
+		limit := func(wanted int) int { return min(max(wanted, 64), test.limit) }
+		f := newFiles(test.clients, test.shards, limit, slog.New(slog.DiscardHandler))
+		limits := resp.NewLimits()
+		f.setMaxClients(limits, test.clients)
+		if accepted := limits.MaxClients.Load(); f.tables != test.tables || accepted != int64(test.accepted) {
+			t.Errorf("%+v: %d files of tables and %d clients", test, f.tables, accepted)
+		}
 	}
 }

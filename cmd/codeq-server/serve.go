@@ -35,6 +35,7 @@ type server struct {
 	router    *supplier.Router
 	queues    *queue.Queues
 	store     *shard.Store
+	files     files
 	limits    *resp.Limits
 	network   *resp.Server
 	listeners []net.Listener
@@ -114,6 +115,7 @@ func (s *server) openStore() error {
 	}
 	s.queues = commands.NewQueues(s.router, s.config, s.log)
 	topology := s.router.Topology()
+	s.files = newFiles(c.MaxClients, len(topology.Names()), raiseOpenFiles(s.log), s.log)
 	s.store, err = shard.Open(shard.Options{
 		Dir:            c.Dir,
 		Names:          topology.Names(),
@@ -129,6 +131,7 @@ func (s *server) openStore() error {
 		CacheBytes:     int(c.CacheSize),
 		BlockCache:     c.BlockCacheSize,
 		MemtableBytes:  int(c.MemtableSize),
+		OpenTables:     s.files.tables,
 		LogSegment:     c.LogSegmentSize,
 		LogMax:         c.LogMaxSize,
 		ExpireInterval: time.Second.Milliseconds() / int64(c.Hz),
@@ -202,7 +205,7 @@ func (s *server) startNetwork() error {
 		return err
 	}
 	s.limits = newLimits(c)
-	setMaxClients(s.limits, c.MaxClients, s.log)
+	s.files.setMaxClients(s.limits, c.MaxClients)
 	s.network = resp.NewServer(resp.Options{Handler: handler, Limits: s.limits, Now: system.Now, Log: s.log})
 	handler.Attach(s.network)
 	s.config.OnChange(s.reconfigure)
@@ -214,7 +217,7 @@ func (s *server) reconfigure(before, after *config.Config) {
 	s.level.Set(slogLevel(after.LogLevel))
 	setLimits(s.limits, after)
 	if before.MaxClients != after.MaxClients {
-		setMaxClients(s.limits, after.MaxClients, s.log)
+		s.files.setMaxClients(s.limits, after.MaxClients)
 	}
 	if before.AppendFsync != after.AppendFsync {
 		s.store.SetFsync(fsyncPolicy(after.AppendFsync))
