@@ -106,7 +106,8 @@ func moduleCommands() []Command {
 		admin = spec.Admin | spec.NoScript
 		none  = "Refuses: there are no modules."
 	)
-	refuse := refuseCommand(resp.ErrModuleNotAllowed)
+	bar := func(*session) error { return resp.ErrModuleNotAllowed }
+	refuse := refuseCommand(resp.ErrModuleNotAllowed) // which nobody gets to
 	return []Command{
 		{Command: spec.Command{Name: "module", Group: spec.Server, Since: "4.0.0", Complexity: "Depends on subcommand",
 			Summary: "Holds the commands on modules."}},
@@ -122,15 +123,15 @@ func moduleCommands() []Command {
 		{Command: spec.Command{Name: "module|load", Syntax: "MODULE LOAD path [arg [arg ...]]",
 			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)", Differs: "Always refused, as in Redis unless `enable-module-command` allows it.",
 			Summary: none, Flags: admin | spec.NoAsyncLoading},
-			Run: refuse},
+			Run: refuse, Bar: bar},
 		{Command: spec.Command{Name: "module|loadex", Syntax: "MODULE LOADEX path [CONFIG name value [CONFIG name value ...]] [ARGS <arg> [<arg> ...]]",
 			Group: spec.Server, Since: "7.0.0", Complexity: "O(1)", Differs: "Always refused, as in Redis unless `enable-module-command` allows it.",
 			Summary: none, Flags: admin | spec.NoAsyncLoading},
-			Run: refuse},
+			Run: refuse, Bar: bar},
 		{Command: spec.Command{Name: "module|unload", Syntax: "MODULE UNLOAD name",
 			Group: spec.Server, Since: "4.0.0", Complexity: "O(1)", Differs: "Always refused, as in Redis unless `enable-module-command` allows it.",
 			Summary: none, Flags: admin | spec.NoAsyncLoading},
-			Run: refuse},
+			Run: refuse, Bar: bar},
 	}
 }
 

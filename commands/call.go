@@ -25,6 +25,9 @@ type Command struct {
 	// a replica would have to learn of it.
 	Effects bool
 
+	// Bar says why the session may not use the command, by the configuration; then MULTI does not queue it. Nil, it may.
+	Bar func(ss *session) error
+
 	// What follows is set by the registry.
 
 	storesUnread bool // a call that Reads may have keys that it only stores to

@@ -24,7 +24,7 @@ func debugCommands() []Command {
 			Summary:  "Holds commands for the tests of clients, as far as enable-debug-command allows them.",
 			Flags:    spec.Admin | spec.NoScript | spec.Loading | spec.Stale,
 			DocFlags: spec.SysCmd},
-			Run: debugCommand, Scope: scopeAll},
+			Run: debugCommand, Scope: scopeAll, Bar: barDebug},
 	}
 }
 
@@ -53,9 +53,6 @@ func debugSubcommands() []debugSubcommand {
 
 // DEBUG subcommand [arg [arg ...]]
 func debugCommand(c *Call) error {
-	if !c.mayDebug() {
-		return resp.ErrDebugNotAllowed
-	}
 	name, args := c.Args[1], c.Args[2:]
 	if isToken(name, "HELP") && len(args) == 0 {
 		return debugHelp(c)
@@ -68,15 +65,17 @@ func debugCommand(c *Call) error {
 	return resp.ErrSubcommandArgs("DEBUG", name)
 }
 
-// mayDebug tells whether enable-debug-command allows the client to use DEBUG.
-func (c *Call) mayDebug() bool {
-	switch c.server.config.Current().EnableDebugCommand {
+// barDebug is for those whom enable-debug-command does not allow to use DEBUG.
+func barDebug(ss *session) error {
+	switch ss.server.config.Current().EnableDebugCommand {
 	case config.ProtectedYes:
-		return true
+		return nil
 	case config.ProtectedLocal:
-		return isLocal(c.session.conn)
+		if isLocal(ss.conn) {
+			return nil
+		}
 	}
-	return false
+	return resp.ErrDebugNotAllowed
 }
 
 // isLocal tells whether the client is on this machine. Only the clients of a unix socket share the server's address.

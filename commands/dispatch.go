@@ -43,9 +43,13 @@ func (ss *session) admit(args [][]byte) (cmd *Command, err error) {
 		}
 		return nil, resp.ErrUnknownCommand(args)
 	}
+	if cmd.Bar != nil {
+		err = cmd.Bar(ss)
+	}
 	switch {
 	case !cmd.AcceptsArgs(len(args)):
 		err = resp.ErrWrongArgs(cmd.Name)
+	case err != nil:
 	case !ss.authenticated && !cmd.Has(spec.NoAuth) && s.config.Current().RequirePass != "":
 		err = resp.ErrNoAuth
 	case ss.multi.open && cmd.Has(spec.NoMulti):

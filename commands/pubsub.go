@@ -214,6 +214,9 @@ func allowedSubscribed(name string) bool {
 func subscribe(kind subscriptionKind) Handler {
 	word, _, _ := kind.words()
 	return func(c *Call) error {
+		if c.exec && kind == shardKind {
+			return resp.ErrShardSubscribeInExec
+		}
 		for _, name := range c.args(0).all() {
 			c.confirmChange(kind, string(name), true)
 			c.confirm(word, name, c.session.subs.count(kind))
