@@ -24,7 +24,8 @@ type Command struct {
 	// Effects says of a command that is not one that writes that a script which may not write may not issue it either: in Redis
 	// a replica would have to learn of it.
 	Effects bool
-
+	// Moves says of a command that Redis refuses when memory is short that it takes out as much as it adds: a disk that is nearly full does not bar it.
+	Moves bool
 	// Bar says why the session may not use the command, by the configuration; then MULTI does not queue it. Nil, it may.
 	Bar func(ss *session) error
 
@@ -33,6 +34,9 @@ type Command struct {
 	storesUnread bool // a call that Reads may have keys that it only stores to
 	stats        *commandStats
 }
+
+// adds tells whether the command may add data: those that Redis refuses when memory is short, but for those that only move some.
+func (cmd *Command) adds() bool { return cmd.Has(spec.DenyOOM) && !cmd.Moves }
 
 // Scope says which shards a command needs and in whose company it runs.
 type Scope uint8

@@ -58,6 +58,8 @@ func (ss *session) admit(args [][]byte) (cmd *Command, err error) {
 		err = resp.ErrSubscribed(cmd.Name)
 	case ss.monitoring && (cmd.Has(spec.Write) || cmd.Has(spec.ReadOnly)):
 		err = resp.ErrReplicaKeyspace
+	case cmd.adds() && s.store.DiskLow():
+		err = resp.ErrDiskLow
 	case !cmd.Has(spec.AllowBusy) && s.scripts.Busy():
 		err = scriptError(s.scripts.BusyError())
 	default:

@@ -258,6 +258,12 @@ func infoPersistence(c *Call, r *report) error {
 	r.add("aof_current_rewrite_time_sec", -1)
 	r.add("aof_last_bgrewrite_status", "ok")
 	r.add("aof_last_write_status", status)
+	r.add("codeq_disk_free", c.server.store.DiskFree())
+	low := 0
+	if c.server.store.DiskLow() {
+		low = 1
+	}
+	r.add("codeq_disk_low", low)
 	return nil
 }
 

@@ -31,7 +31,7 @@ func queueAdminCommands() []Command {
 		{Command: spec.Command{Name: "q.requeue", Syntax: "Q.REQUEUE command [TENANT tenant] [<COUNT count | IDS n id [id ...]>]",
 			Group: spec.Queue, Since: queueSince, Complexity: "O(N) where N is the number of tasks",
 			Summary: "Makes dead tasks pending again, with no attempt counted, and tells how many they were.",
-			Flags:   spec.Write | spec.DenyOOM}, Run: requeueCommand, Shards: queueShards},
+			Flags:   spec.Write | spec.DenyOOM}, Run: requeueCommand, Shards: queueShards, Moves: true},
 		{Command: spec.Command{Name: "q.purge", Syntax: "Q.PURGE command [TENANT tenant] STATE <PENDING | DELAYED | INPROG | DLQ>",
 			Group: spec.Queue, Since: queueSince, Complexity: "O(N) where N is the number of tasks",
 			Summary: "Removes all tasks of a queue that are in one place, and tells how many they were.",

@@ -152,6 +152,7 @@ type scriptRun struct {
 	reply    []byte      // the script's own
 	readOnly bool
 	wrote    bool
+	mayAdd   bool // also when the disk is nearly full
 	unsaved  []unsavedScript
 }
 
@@ -190,9 +191,10 @@ func (r *scriptRun) Call(dst []byte, proto int, args [][]byte) ([]byte, error) {
 }
 
 // Begin takes what the script says about itself. One that does not say that it writes nothing can't be run by a command that
-// is for reading only, unless it says nothing at all. The other flags ask for what is the case anyway: there is no memory limit that
-// would stop a script, no stale replica, and keys may lie on any shard.
+// is for reading only, unless it says nothing at all. One that allows OOM may add data when the disk is
+// nearly full. The other flags ask for what is the case anyway: there is no stale replica, and keys may lie on any shard.
 func (r *scriptRun) Begin(flags scripting.Flags) error {
+	r.mayAdd = flags&scripting.AllowOOM != 0
 	switch {
 	case flags&scripting.NoWrites != 0:
 		r.readOnly = true
@@ -211,7 +213,8 @@ func (r *scriptRun) Permits(args [][]byte) (known, permitted bool) {
 	return cmd != nil, true
 }
 
-// admit finds the command and checks whether a script may issue it. The error is the reply.
+// admit finds the command and checks whether a script may issue it. The error is the reply. As in Redis when memory is short, a script that has
+// written goes on to its end.
 func (r *scriptRun) admit(args [][]byte) (*Command, error) {
 	cmd, _ := r.session.server.table.Resolve(args)
 	switch {
@@ -223,6 +226,8 @@ func (r *scriptRun) admit(args [][]byte) (*Command, error) {
 		return nil, resp.ErrScriptNotAllowed
 	case r.readOnly && (cmd.Has(spec.Write) || cmd.Effects):
 		return nil, errReadOnlyScript
+	case cmd.adds() && !r.wrote && !r.mayAdd && r.session.server.store.DiskLow():
+		return nil, resp.ErrDiskLow
 	}
 	return cmd, nil
 }
@@ -231,7 +236,7 @@ func (r *scriptRun) admit(args [][]byte) (*Command, error) {
 func (c *Call) beginScript() *scriptRun {
 	r := &c.session.script
 	r.call = Call{Out: &r.out, session: c.session, server: c.server, tx: c.tx, db: c.db, script: true}
-	r.readOnly, r.wrote = c.cmd.Has(spec.ReadOnly), false
+	r.readOnly, r.wrote, r.mayAdd = c.cmd.Has(spec.ReadOnly), false, false
 	return r
 }
 

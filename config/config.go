@@ -36,6 +36,7 @@ type Config struct {
 	AppendFsync     AppendFsync
 	LogSegmentSize  int64
 	LogMaxSize      int64
+	DiskFreeLimit   int64
 	CacheSize       int64
 	BlockCacheSize  int64
 	MemtableSize    int64

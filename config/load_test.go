@@ -31,6 +31,7 @@ var samples = []struct{ name, value, shown string }{
 	{"appendfsync", "Always", "always"},
 	{"log-segment-size", "1mb", "1048576"},
 	{"log-max-size", "256mb", "268435456"},
+	{"disk-free-limit", "1gb", "1073741824"},
 	{"cache-size", "1gb", "1073741824"},
 	{"block-cache-size", "8mb", "8388608"},
 	{"memtable-size", "64kb", "65536"},

@@ -174,6 +174,10 @@ func storageSettings() []setting {
 		{name: "log-max-size", def: "512mb",
 			kind: memory{func(c *Config) *int64 { return &c.LogMaxSize }, 2 << 20, math.MaxInt64},
 			doc:  "Size of the whole commit log, before compression, above which shards are flushed so that its oldest files can go."},
+		{name: "disk-free-limit", def: "256mb", mutable: true,
+			kind: memory{func(c *Config) *int64 { return &c.DiskFreeLimit }, 0, math.MaxInt64},
+			doc: "Room on the disk with the data below which commands that add data are refused, while those that take it out are carried out; " +
+				"0 refuses none, and a disk that is full stops the server."},
 		{name: "cache-size", def: "128mb",
 			kind: memory{func(c *Config) *int64 { return &c.CacheSize }, 1 << 20, math.MaxInt64},
 			doc:  "Memory for decoded keys and elements, and for what tells which are not there, over all shards."},

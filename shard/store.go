@@ -72,6 +72,7 @@ type Options struct {
 	OpenTables     int   // files of Pebble's tables that are kept open, over all shards; 0: DefaultOpenTables
 	LogSegment     int64 // bytes, before compression, after which the log begins a new file
 	LogMax         int64 // bytes of log, before compression, after which shards are flushed so that it can be cut
+	DiskLimit      int64 // bytes; with less room on the disk, DiskLow says so; 0: never
 	ExpireInterval int64 // ms between two rounds of the active expiry of a shard
 	// Random is the source of the random members of sets and keys. Nil: seeded by the runtime.
 	Random rand.Source
@@ -111,6 +112,7 @@ type Store struct {
 	lock       io.Closer
 	cache      *pebble.Cache
 	fileCache  *pebble.FileCache
+	disk       diskRoom
 	failure    atomic.Pointer[error]
 	turns      atomic.Uint64 // see object.turn
 	rotors     rotors
@@ -121,7 +123,7 @@ type Store struct {
 	listener   atomic.Pointer[func(pos uint64, notes []Note)]
 	lazyExpiry atomic.Bool // keys expire when they are looked up only
 	stop       chan struct{}
-	goroutines sync.WaitGroup // the trimmer and the shards' janitors, timekeepers and stagers, ended by stop
+	goroutines sync.WaitGroup // the trimmer, who watches the disk, and the shards' janitors, timekeepers and stagers, ended by stop
 }
 
 // Open opens the store, creating it in a directory that holds none, and replays what the log has and the shards
@@ -178,6 +180,9 @@ func Open(opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	st.goroutines.Go(st.trimLoop) // stopped by Close
+	if st.disk.limit.Store(opts.DiskLimit); st.lookAtDisk() {
+		st.goroutines.Go(st.watchDisk) // stopped by Close
+	}
 	for _, s := range st.shards {
 		s.graves = true // there may be some from before
 		s.nextDeadlineMs = 0
@@ -503,6 +508,7 @@ func (st *Store) trimLoop() {
 		case <-st.stop:
 			return
 		case <-st.flushed:
+			st.lookAtDisk()
 		case done := <-st.saves:
 			done(st.Save())
 			continue
@@ -525,7 +531,7 @@ func (st *Store) trim() error {
 		return err
 	}
 	// A flush is of no use to the file that is being written: one great commit may make it longer than LogMax.
-	if st.log.size() <= st.opts.LogMax || !st.log.trimmable() {
+	if st.log.size() <= st.logRoom() || !st.log.trimmable() {
 		return nil
 	}
 	for _, s := range st.shards {

@@ -134,6 +134,7 @@ func (s *server) openStore() error {
 		OpenTables:     s.files.tables,
 		LogSegment:     c.LogSegmentSize,
 		LogMax:         c.LogMaxSize,
+		DiskLimit:      c.DiskFreeLimit,
 		ExpireInterval: time.Second.Milliseconds() / int64(c.Hz),
 		Fatal:          s.fatal,
 	})
@@ -218,6 +219,9 @@ func (s *server) reconfigure(before, after *config.Config) {
 	setLimits(s.limits, after)
 	if before.MaxClients != after.MaxClients {
 		s.files.setMaxClients(s.limits, after.MaxClients)
+	}
+	if before.DiskFreeLimit != after.DiskFreeLimit {
+		s.store.SetDiskLimit(after.DiskFreeLimit)
 	}
 	if before.AppendFsync != after.AppendFsync {
 		s.store.SetFsync(fsyncPolicy(after.AppendFsync))
