@@ -12,11 +12,19 @@ type loggedError struct{ error }
 
 // newLogger writes one line per event in the configured form. The level can be changed while the server runs.
 func newLogger(out io.Writer, format config.LogFormat, level *slog.LevelVar) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: plainError}
 	if format == config.LogJSON {
 		return slog.New(slog.NewJSONHandler(out, options))
 	}
 	return slog.New(slog.NewTextHandler(out, options))
+}
+
+// plainError has an error logged by its text. Those of Pebble would print the stack where they were made, too.
+func plainError(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(err.Error())
+	}
+	return a
 }
 
 // slogLevel is the level of slog that a loglevel begins with. Verbose lies between debug and notice, as in Redis.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -320,6 +321,31 @@ func TestFiles(t *testing.T) {
 		f.setMaxClients(limits, test.clients)
 		if accepted := limits.MaxClients.Load(); f.tables != test.tables || accepted != int64(test.accepted) {
 			t.Errorf("%+v: %d files of tables and %d clients", test, f.tables, accepted)
+		}
+	}
+}
+
+// stackError prints more than its text where the format allows, as Pebble's errors do.
+type stackError struct{}
+
+func (stackError) Error() string { return "no room" }
+
+func (stackError) Format(w fmt.State, _ rune) {
+	_, _ = fmt.Fprint(w, "no room")
+	if w.Flag('+') {
+		_, _ = fmt.Fprint(w, "\nstack trace")
+	}
+}
+
+// TestErrorsAreLoggedByTheirText in both forms of the log.
+func TestErrorsAreLoggedByTheirText(t *testing.T) {
+	for _, format := range []config.LogFormat{config.LogText, config.LogJSON} {
+		var out strings.Builder
+		log := newLogger(&out, format, new(slog.LevelVar))
+		log.Error("failed", "err", fmt.Errorf("write: %w", stackError{}), "path", "x")
+		log.Error("failed", "err", stackError{})
+		if text := out.String(); strings.Count(text, "no room") != 2 || strings.Contains(text, "stack trace") {
+			t.Errorf("%s: %s", format, text)
 		}
 	}
 }
