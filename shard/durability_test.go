@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -262,6 +264,13 @@ func TestLogIsTrimmedWithoutFlushes(t *testing.T) {
 	}
 }
 
+// unlockableFS is one whose files can't be opened for writing.
+type unlockableFS struct{ vfs.FS }
+
+func (unlockableFS) Lock(name string) (io.Closer, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	base := func(fs vfs.FS) Options { return testOptions(fs, 2, clock.NewManual(testStart)) }
 	tests := []struct {
@@ -271,6 +280,7 @@ func TestOpenRefuses(t *testing.T) {
 		reason string
 	}{
 		{"in use", func(*testing.T, *vfs.MemFS, *Options) {}, true, "in use"},
+		{"not writable", func(_ *testing.T, _ *vfs.MemFS, o *Options) { o.FS = unlockableFS{o.FS} }, false, "data can't be written: open data/LOCK: permission denied"},
 		{"other shard count", func(_ *testing.T, _ *vfs.MemFS, o *Options) {
 			*o = testOptions(o.FS, 4, o.Clock)
 		}, false, "has 2 shards, the configuration says 4: start with --shards 2"},

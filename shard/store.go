@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -160,7 +161,11 @@ func Open(opts Options) (_ *Store, err error) {
 	if err := st.mkdir(opts.Dir); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", opts.Dir, err)
 	}
-	if st.lock, err = st.fs.Lock(st.path("LOCK")); err != nil {
+	st.lock, err = st.fs.Lock(st.path("LOCK"))
+	if unopened := new(fs.PathError); errors.As(err, &unopened) {
+		return nil, fmt.Errorf("data directory %s can't be written: %w", opts.Dir, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("data directory %s is in use by another process (or can't be locked): stop that server or choose another directory with --data: %w", opts.Dir, err)
 	}
 	f, err := st.openFormat()
