@@ -13,7 +13,8 @@ import (
 // has piled up. Pebble's own scheduler does the same; but to notice that more are allowed than before, it looks ten times a second on each
 // shard for ever, which was nearly all that an idle server did. This one looks only while a compaction waits that was refused.
 //
-// A shard that is being opened compacts nothing, unless it has a log to replay. A server that is stopped under load leaves much to compact,
+// A shard that is being opened compacts nothing, unless it has a log to replay, but for compactions that only delete tables, for which Pebble
+// asks nobody. A server that is stopped under load leaves much to compact,
 // and doing it while the other shards are opened and what they track is read takes the processors from that: a start with a million
 // leases took 1.2 to 2 s where it takes 0.4.
 //

@@ -149,9 +149,9 @@ func (st *Store) missing(path string, err error) error {
 
 // checkValues refuses to go on without the files that hold long values apart (ADR 0024): Pebble looks whether its tables are there, but for these only
 // when a value is read. It goes by their number and size, as Pebble does not tell their names, so files of no more use that are still to be removed can make up for
-// what is missing. Nothing may be compacted meanwhile.
+// what is missing. Nothing may add such files meanwhile, as compactions do; one that only deletes may come in between, so what is live is asked last.
 func (s *Shard) checkValues(path string) error {
-	st, live := s.store, s.db.Metrics().BlobFiles
+	st := s.store
 	names, err := st.fs.List(path)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (s *Shard) checkValues(path string) error {
 		}
 		info, err := st.fs.Stat(st.fs.PathJoin(path, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // It was one of no more use.
+			continue // It is of no more use.
 		}
 		if err != nil {
 			return err
@@ -171,6 +171,7 @@ func (s *Shard) checkValues(path string) error {
 		files++
 		size += uint64(info.Size())
 	}
+	live := s.db.Metrics().BlobFiles
 	if files < live.LiveCount || size < live.LiveSize {
 		return fmt.Errorf("%s has %d files *%s with %d bytes, where %d with %d bytes should be: what is missing holds values of keys: put it back, "+
 			"or restore the whole data directory from a backup", path, files, valuesSuffix, size, live.LiveCount, live.LiveSize)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -356,4 +357,58 @@ func TestOpenRefusesOtherKeyPatterns(t *testing.T) {
 	opts.DefaultShards, opts.KeyPatterns = 1, []string{"bull:{queue}:*", "bq:{queue}:*"}
 	closeTest(t, openTest(t, opts)) // a shard more
 	closeTest(t, openTest(t, opts))
+}
+
+// lookFS calls looked before each look at a file of values.
+type lookFS struct {
+	vfs.FS
+	looked func()
+}
+
+func (fs lookFS) Stat(name string) (vfs.FileInfo, error) {
+	if strings.HasSuffix(name, valuesSuffix) {
+		fs.looked()
+	}
+	return fs.FS.Stat(name)
+}
+
+// TestValuesGoDuringTheCheck has files of values become of no use, and go, while they are looked at.
+func TestValuesGoDuringTheCheck(t *testing.T) {
+	looked := func() {}
+	opts := testOptions(lookFS{vfs.NewMem(), func() { looked() }}, 1, clock.NewManual(testStart))
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	s := st.shards[0]
+	write := func(fn func(h Hash) error) {
+		tx := st.NewTx()
+		tx.Begin(st.All())
+		defer tx.End()
+		h, err := tx.DB(0).Hash([]byte("hash"))
+		if err == nil {
+			err = fn(h)
+		}
+		if err := errors.Join(err, tx.Commit(), s.unstage(), s.db.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(func(h Hash) error {
+		_, err := h.Set([]byte("f"), bytes.Repeat([]byte{'v'}, apartBytes))
+		return err
+	})
+	looked = func() {
+		looked = func() {}
+		write(func(h Hash) error {
+			_, err := h.Delete([]byte("f"))
+			return err
+		})
+		if err := s.db.Compact(t.Context(), []byte{0}, []byte{255}, false); err != nil {
+			t.Fatal(err)
+		}
+		for live := s.db.Metrics().BlobFiles; live.LiveCount+live.ZombieCount+live.ObsoleteCount > 0; live = s.db.Metrics().BlobFiles {
+			runtime.Gosched() // until they are gone, or the test's time is over
+		}
+	}
+	if err := s.checkValues("data/shards/default-0"); err != nil {
+		t.Error(err)
+	}
 }

@@ -258,3 +258,37 @@ func logConcurrentVerify(t *testing.T, fs *vfs.MemFS, want []uint64, trimmed uin
 		t.Error(err)
 	}
 }
+
+// TestLogLosesPowerInAFullSegment: while a full segment is being fsynced, and records are written to the next one, none of them says that it is on disk.
+func TestLogLosesPowerInAFullSegment(t *testing.T) {
+	for seed := range 20 * seeds(5) {
+		fs := logTestFS(t)
+		var work sync.WaitGroup
+		var once sync.Once
+		reached, lost := make(chan struct{}), make(chan struct{})
+		opts := logTestOptions(logHookFS{fs, func(op, path string) error {
+			if op == "fsync" && path == logTestPath(1) {
+				once.Do(func() {
+					close(reached)
+					<-lost
+				})
+			}
+			return nil
+		}}, fsyncNo, nil)
+		opts.Later = func(fn func()) { work.Go(fn) }
+		l, _ := logTestOpen(t, opts)
+		n := uint64(0)
+		for l.active.number == 1 {
+			n++
+			logTestAppend(t, l, n, n)
+		}
+		<-reached
+		logTestAppend(t, l, n+1, n+1) // one more would rotate, and wait
+		clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(seed, 3))})
+		close(lost)
+		work.Wait()
+		logTestClose(t, l)
+		l, _ = logTestOpen(t, logTestOptions(clone, fsyncNo, nil))
+		logTestClose(t, l)
+	}
+}

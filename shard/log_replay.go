@@ -207,7 +207,7 @@ func (l *commitLog) repairEnd(numbers []uint64) ([]uint64, error) {
 			return nil, l.lost(numbers[0] + 1)
 		}
 		if errors.Is(err, errLogNoHeader) {
-			return numbers[:n-2], l.cutWithoutHeader(numbers[n-3], numbers[n-2:])
+			return numbers[:n-2], l.cutWithoutHeader(numbers[n-3], numbers[n-2:], last.marks())
 		}
 		if err != nil || !fits {
 			return numbers[:n-1], err
@@ -219,7 +219,10 @@ func (l *commitLog) repairEnd(numbers []uint64) ([]uint64, error) {
 
 // cutWithoutHeader removes a segment whose header never reached the disk, and what is behind it, unless something there says that the first
 // record behind the segment before did: the header is in one block with it.
-func (l *commitLog) cutWithoutHeader(before uint64, numbers []uint64) error {
+func (l *commitLog) cutWithoutHeader(before uint64, numbers []uint64, marks bool) error {
+	if !marks { // Records of older versions say nothing of others.
+		return l.cut(numbers)
+	}
 	first, err := l.endOf(before)
 	if err != nil {
 		return fmt.Errorf("commit log: %s: %w", l.segmentPath(before), logDamaged(err))

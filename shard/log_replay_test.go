@@ -381,6 +381,42 @@ func TestLogVersions(t *testing.T) {
 	}
 }
 
+// TestLogOldVersionWithoutHeader: a segment of version 2 whose header never reached the disk is cut, though the ends of its batches, here the row of
+// a shard whose databases were swapped, would say as version 3 that its first record was on disk.
+func TestLogOldVersionWithoutHeader(t *testing.T) {
+	state := newShardState(2)
+	state.spaces = []keyspace{{id: 1, keys: 3}, {id: 0}}
+	state.nextID, state.nextSpace = 100, 2
+	fs := logTestFS(t)
+	opts := logTestOptions(fs, fsyncNo, nil)
+	opts.Later = func(func()) {}
+	l, _ := logTestOpen(t, opts)
+	for l.active.number < 3 {
+		state.number++
+		pos, err := l.append([]logPart{{number: state.number, repr: state.encode(make([]byte, 100))}}, new(logFrame))
+		if err := errors.Join(err, l.wait(pos)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var planted [][]byte
+	for number := 1; number <= 3; number++ {
+		segment := logTestRead(t, fs, logTestPath(number))
+		header, err := logDecodeHeader(segment, uint64(number))
+		if err != nil {
+			t.Fatal(err)
+		}
+		header.version = 2
+		planted = append(planted, append(header.encode(), logTestRecordsAs(header, segment)...))
+	}
+	logTestClose(t, l)
+	clear(planted[1][:logHeaderSize])
+	l, err := openLog(logTestOptions(logTestPlant(t, planted), fsyncNo, nil), func([]logPart) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	logTestClose(t, l)
+}
+
 // logTestRecordsAs returns the records of a segment as they are behind such a header.
 func logTestRecordsAs(header logHeader, segment []byte) (records []byte) {
 	ends := logTestRecordEnds(segment)

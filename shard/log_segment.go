@@ -176,7 +176,7 @@ func (l *commitLog) syncRetired() (active *logSegment, err error) {
 	if err := s.syncer.SyncData(); err != nil {
 		return nil, l.fail("fsync", s.path, err)
 	}
-	l.noteSynced(s.first + s.records - 1) // What is before the segment was on disk when it was begun.
+	l.noteSynced(s.first + s.records - 1) // What is before the segment was on disk when it was retired.
 	if err := s.close(); err != nil {
 		return nil, l.fail("close", s.path, err)
 	}
