@@ -24,7 +24,8 @@ type Command struct {
 	// Effects says of a command that is not one that writes that a script which may not write may not issue it either: in Redis
 	// a replica would have to learn of it.
 	Effects bool
-	// Moves says of a command that Redis refuses when memory is short that it takes out as much as it adds: a disk that is nearly full does not bar it.
+	// Moves says of a command that it takes out as much as it adds: only a disk that is all but full bars it, whether or not Redis refuses it when
+	// memory is short.
 	Moves bool
 	// Bar says why the session may not use the command, by the configuration; then MULTI does not queue it. Nil, it may.
 	Bar func(ss *session) error
@@ -35,8 +36,18 @@ type Command struct {
 	stats        *commandStats
 }
 
-// adds tells whether the command may add data: those that Redis refuses when memory is short, but for those that only move some.
-func (cmd *Command) adds() bool { return cmd.Has(spec.DenyOOM) && !cmd.Moves }
+// diskBars says why the room on the disk bars the command, if it does.
+func (cmd *Command) diskBars(st *shard.Store) error {
+	switch {
+	case !cmd.Has(spec.DenyOOM) && !cmd.Moves, !st.DiskLow():
+		return nil
+	case st.DiskSpent():
+		return resp.ErrDiskSpent
+	case !cmd.Moves:
+		return resp.ErrDiskLow
+	}
+	return nil
+}
 
 // Scope says which shards a command needs and in whose company it runs.
 type Scope uint8

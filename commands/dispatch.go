@@ -46,6 +46,10 @@ func (ss *session) admit(args [][]byte) (cmd *Command, err error) {
 	if cmd.Bar != nil {
 		err = cmd.Bar(ss)
 	}
+	full := cmd.diskBars(s.store)
+	if cmd.Name == "exec" {
+		full = ss.multi.queue.diskBars(s.store)
+	}
 	switch {
 	case !cmd.AcceptsArgs(len(args)):
 		err = resp.ErrWrongArgs(cmd.Name)
@@ -58,8 +62,8 @@ func (ss *session) admit(args [][]byte) (cmd *Command, err error) {
 		err = resp.ErrSubscribed(cmd.Name)
 	case ss.monitoring && (cmd.Has(spec.Write) || cmd.Has(spec.ReadOnly)):
 		err = resp.ErrReplicaKeyspace
-	case cmd.adds() && s.store.DiskLow():
-		err = resp.ErrDiskLow
+	case full != nil:
+		err = full
 	case !cmd.Has(spec.AllowBusy) && s.scripts.Busy():
 		err = scriptError(s.scripts.BusyError())
 	default:
@@ -193,6 +197,8 @@ func (ss *session) report(err error) error {
 		ss.conn.CloseAfterReply()
 	case errors.Is(err, shard.ErrTooBig):
 		return shard.ErrTooBig
+	case errors.Is(err, shard.ErrNoRoom):
+		return resp.ErrDiskTransaction
 	default:
 		s.logger.Error("a command failed", "client", ss.conn.ID, "err", err)
 	}

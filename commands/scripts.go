@@ -226,8 +226,10 @@ func (r *scriptRun) admit(args [][]byte) (*Command, error) {
 		return nil, resp.ErrScriptNotAllowed
 	case r.readOnly && (cmd.Has(spec.Write) || cmd.Effects):
 		return nil, errReadOnlyScript
-	case cmd.adds() && !r.wrote && !r.mayAdd && r.session.server.store.DiskLow():
-		return nil, resp.ErrDiskLow
+	}
+	// What has written goes on to its end, unless the disk is all but full: then it fails, and all that it did is undone.
+	if st := r.session.server.store; !r.wrote && !r.mayAdd || st.DiskSpent() {
+		return cmd, cmd.diskBars(st)
 	}
 	return cmd, nil
 }

@@ -1,6 +1,10 @@
 package commands
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"codeq/shard"
+)
 
 // commandQueue holds copies of the commands that wait for EXEC. What it has copied never moves: memory that grew by being moved
 // would stay with the commands before, which point into it, and a queue would take several times its bytes.
@@ -80,4 +84,17 @@ func (b *blocks[T]) take(n, largest int) []T {
 func (b *blocks[T]) reset() {
 	clear(b.last)
 	b.last = b.last[:0]
+}
+
+// diskBars says why the room on the disk bars one of the commands, if it does.
+func (q *commandQueue) diskBars(st *shard.Store) error {
+	if !st.DiskLow() {
+		return nil
+	}
+	for i := range q.steps {
+		if err := q.steps[i].cmd.diskBars(st); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -138,6 +138,8 @@ const (
 	ErrProtocolType      Error = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
 	// ErrDiskLow has the code of Redis for a disk that can't be written.
 	ErrDiskLow              Error = "MISCONF the disk with the data has less room than disk-free-limit: commands that add data are refused until there is more, those that take it out are not"
+	ErrDiskSpent            Error = "MISCONF the disk with the data has less room than a quarter of disk-free-limit: commands that write are refused until there is more, but for those that delete, as DEL, FLUSHDB and Q.CLEANUP do"
+	ErrDiskTransaction      Error = "MISCONF the disk with the data has less room than disk-free-limit, too little for what this command or transaction writes: do less at a time, or make room"
 	ErrDebugNotAllowed      Error = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
 	ErrShardSubscribeInExec Error = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"
 	ErrModuleNotAllowed     Error = "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."

@@ -32,10 +32,18 @@ type compactions struct {
 	timer    clock.Timer // nil until one was refused
 	armed    bool
 	closed   bool
+	pause    time.Duration // behind a failure, and
+	until    time.Time     // its end
 }
 
 // compactionInterval is how often a compaction that was refused is looked at.
 const compactionInterval = 100 * time.Millisecond
+
+// The pauses behind compactions that have failed.
+const (
+	firstCompactionPause = time.Second
+	lastCompactionPause  = time.Minute
+)
 
 var _ pebble.CompactionScheduler = (*compactions)(nil)
 
@@ -81,7 +89,7 @@ func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	case c.held:
 		c.refused = true
 		return false, nil
-	case c.db.GetAllowedWithoutPermission() > c.running:
+	case !c.pausing() && c.db.GetAllowedWithoutPermission() > c.running:
 		c.running++
 		return true, c
 	}
@@ -109,6 +117,22 @@ func (c *compactions) MeasureCPU(pebble.CompactionGoroutineKind) {}
 
 // CumulativeStats does nothing.
 func (c *compactions) CumulativeStats(pebble.CompactionGrantHandleStats) {}
+
+// ended is told how each compaction has ended. One that has failed, as on a full disk, would be tried again at once: there is a pause before that, which
+// grows as long as they fail.
+func (c *compactions) ended(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.pause = 0
+		return
+	}
+	c.pause = min(max(2*c.pause, firstCompactionPause), lastCompactionPause)
+	c.until = c.clock.Now().Add(c.pause)
+}
+
+// pausing tells whether nothing may begin, since something has failed. The caller holds mu.
+func (c *compactions) pausing() bool { return c.pause > 0 && c.clock.Now().Before(c.until) }
 
 // arm has what was refused looked at after a while. The caller holds mu.
 func (c *compactions) arm() {
@@ -139,7 +163,7 @@ func (c *compactions) grant() {
 		return
 	}
 	c.granting = true
-	for accepted := true; accepted && c.refused && !c.closed && c.db.GetAllowedWithoutPermission() > c.running; {
+	for accepted := true; accepted && c.refused && !c.closed && !c.pausing() && c.db.GetAllowedWithoutPermission() > c.running; {
 		c.refused = false // before the database is asked, lest it be refused again meanwhile and that be forgotten
 		c.mu.Unlock()
 		waiting, _ := c.db.GetWaitingCompaction()

@@ -13,6 +13,7 @@ type dataFS struct {
 	vfs.FS
 	beforeTable func() // before a table is made; see flushGuard
 	beforeSync  func() error
+	room        func() error // for a compaction to go on
 }
 
 // Create wraps new tables; every other file passes through.
@@ -24,7 +25,11 @@ func (fs *dataFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	if err != nil || !isTable(name) {
 		return f, err
 	}
-	return &tableFile{File: f, beforeSync: fs.beforeSync}, nil
+	t := &tableFile{File: f, beforeSync: fs.beforeSync}
+	if category == compactionCategory || category == rewriteCategory {
+		t.room = fs.room
+	}
+	return t, nil
 }
 
 // Unwrap is part of vfs.FS.
@@ -37,9 +42,30 @@ func isTable(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, valuesSuffix)
 }
 
+// The categories by which Pebble tells what it writes a table for, besides flushes.
+const (
+	compactionCategory vfs.DiskWriteCategory = "pebble-compaction"
+	rewriteCategory    vfs.DiskWriteCategory = "pebble-blob-file-rewrite"
+)
+
+// roomInterval is the bytes of a table between two looks whether there is room for more of it.
+const roomInterval = 1 << 20
+
 type tableFile struct {
 	vfs.File
 	beforeSync func() error
+	room       func() error // nil: nobody asks
+	unasked    int          // bytes that may be written before it is asked
+}
+
+func (f *tableFile) Write(b []byte) (int, error) {
+	if f.unasked -= len(b); f.room != nil && f.unasked < 0 {
+		if err := f.room(); err != nil {
+			return 0, err
+		}
+		f.unasked = roomInterval
+	}
+	return f.File.Write(b)
 }
 
 func (f *tableFile) Sync() error {

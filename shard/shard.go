@@ -32,6 +32,8 @@ type Shard struct {
 
 	state shardState
 	cache *objectCache
+	// cleared is the commit number as of which clearTables was done the last time; only that uses it.
+	cleared uint64
 	// lastPos is the log position behind the last commit on this shard: what a reader has to wait for before
 	// it may tell anybody what it saw.
 	lastPos uint64

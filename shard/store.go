@@ -329,7 +329,7 @@ const flushTables = 16
 func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 	guard := &flushGuard{store: st, shard: s.name}
 	o := &pebble.Options{
-		FS:                          &dataFS{FS: st.fs, beforeTable: guard.pause, beforeSync: st.syncLog},
+		FS:                          &dataFS{FS: st.fs, beforeTable: guard.pause, beforeSync: st.syncLog, room: st.roomToCompact},
 		Cache:                       st.cache,
 		FileCache:                   st.fileCache,
 		FormatMajorVersion:          pebble.FormatValueSeparation,
@@ -344,7 +344,11 @@ func (st *Store) pebbleOptions(s *Shard) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			FlushEnd:        guard.flushEnded,
 			BackgroundError: guard.backgroundError,
-			CompactionEnd:   s.cuts.compacted,
+			CompactionEnd: func(info pebble.CompactionInfo) {
+				s.cuts.compacted(info)
+				s.compactions.ended(info.Err)
+			},
+			BlobFileRewriteEnd: func(info pebble.BlobFileRewriteInfo) { s.compactions.ended(info.Err) },
 		},
 	}
 	s.compactions = newCompactions(st.clock)

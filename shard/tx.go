@@ -281,6 +281,10 @@ func (tx *Tx) commit() error {
 		tx.tellNotes()
 		return nil
 	}
+	if err := tx.roomToCommit(); err != nil {
+		tx.Abort()
+		return err
+	}
 	pos, err := tx.store.log.append(tx.parts, &tx.frame)
 	if err != nil {
 		tx.Abort()

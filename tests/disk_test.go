@@ -1,13 +1,15 @@
 package tests
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"codeq/internal/peer"
 )
 
-// TestDiskNearlyFull has a limit that no disk meets: what adds data is refused, alone, in MULTI and in scripts that have not written yet, and
+// TestDiskNearlyFull has a limit of twice what is free: what adds data is refused, alone, in MULTI and in scripts that have not written yet, and
 // what takes it out or moves it is carried out.
 func TestDiskNearlyFull(t *testing.T) {
 	s := peer.ForTest(t, peer.Options{Kind: peer.Codeq})
@@ -29,8 +31,17 @@ func TestDiskNearlyFull(t *testing.T) {
 	line(":2", "RPUSH list a b")
 	line("*4", "Q.MENQUEUE work 4 {} {} {} {}")
 	line("*1", "Q.CLAIM other COMMANDS 1 work")
-	line("+OK", "CONFIG SET disk-free-limit 1000000gb")
-
+	_, free, _ := strings.Cut(call("$", "INFO", "persistence"), "codeq_disk_free:")
+	free, _, _ = strings.Cut(free, "\r\n")
+	room, err := strconv.ParseInt(free, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(times int64) {
+		t.Helper()
+		line("+OK", fmt.Sprint("CONFIG SET disk-free-limit ", times*room))
+	}
+	limit(2)
 	const low = "-MISCONF the disk with the data has less room than disk-free-limit"
 	for _, refused := range []string{
 		"SET k v", "RPUSH list c", "HSET h f v", "ZADD z 1 m", "XADD s * f v", "Q.ENQUEUE work {}", "Q.MENQUEUE work 1 {}", "FUNCTION RESTORE x",
@@ -42,6 +53,19 @@ func TestDiskNearlyFull(t *testing.T) {
 	line("+OK", "MULTI")
 	line(low, "SET k v")
 	line("-EXECABORT", "EXEC")
+	queued := s.DialForTest(t)
+	for _, line := range []string{"MULTI", "GET k", "SET k v"} {
+		if line == "SET k v" {
+			limit(0)
+		}
+		if got, err := queued.Do(strings.Fields(line)...); err != nil || got[0] != '+' {
+			t.Errorf("%s: %q, %v", line, got, err)
+		}
+	}
+	limit(2)
+	if got, err := queued.Do("EXEC"); err != nil || !strings.HasPrefix(string(got), "-EXECABORT Transaction discarded because of: MISCONF") {
+		t.Errorf("EXEC: %q, %v", got, err)
+	}
 	for _, step := range []struct{ want, line string }{
 		{":2", "LLEN list"}, {":0", "EXISTS k h z s"}, {"$1\r\nb", "RPOPLPUSH list other"}, {"$1\r\nb", "LMOVE other list LEFT RIGHT"}, {"$1\r\nb", "BRPOPLPUSH list other 1"},
 		{"$1\r\nb", "BLMOVE other list LEFT RIGHT 1"}, {"$1\r\nb", "EVAL return(redis.call('RPOPLPUSH','list','other')) 2 list other"},
@@ -60,7 +84,21 @@ func TestDiskNearlyFull(t *testing.T) {
 		t.Errorf("INFO does not say that the disk is low: %q", info)
 	}
 
-	line("+OK", "CONFIG SET disk-free-limit 0")
+	limit(0)
+	line(":1", "RPUSH list a")
+	limit(8)
+	const spent = "-MISCONF the disk with the data has less room than a quarter of disk-free-limit"
+	for _, refused := range []string{
+		"SET k v", "RPOPLPUSH list other", "Q.CLAIM me COMMANDS 1 work", "Q.SUBMIT me x", "Q.NACK me x", "Q.REQUEUE work",
+		"EVAL redis.call('RPOP','list')return(redis.call('SADD','taken','x')) 2 list taken",
+	} {
+		line(spent, refused)
+	}
+	line(":1", "LLEN list") // the script was undone
+	line("$1", "LPOP list")
+	line(":1", "DEL k")
+	line("+OK", "FLUSHDB")
+	limit(0)
 	line("+OK", "SET k v")
 	line("$", "Q.ENQUEUE work {}")
 	if info := call("$", "INFO", "persistence"); !strings.Contains(info, "\r\ncodeq_disk_low:0\r\n") {
