@@ -137,7 +137,14 @@ func (st *Store) roomToCompact() error {
 // roomToCommit returns ErrNoRoom for a transaction that would take a good part of what a low disk has left: what it writes goes to the log
 // and to a table.
 func (tx *Tx) roomToCommit() error {
-	if tx.spent.rows >= largeOnLowDisk && tx.store.DiskLow() && 3*int64(tx.spent.rows) > tx.store.DiskFree() {
+	if !tx.store.DiskLow() {
+		return nil
+	}
+	var size int64
+	for i := range tx.parts {
+		size += int64(len(tx.parts[i].repr))
+	}
+	if size >= largeOnLowDisk && 3*size > tx.store.DiskFree() {
 		return ErrNoRoom
 	}
 	return nil

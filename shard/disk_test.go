@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -138,5 +139,69 @@ func TestLowDiskIsCleared(t *testing.T) {
 	for files() > 0 {
 		clk.Advance(diskInterval)
 		runtime.Gosched() // until they are gone, or the test's time is over
+	}
+}
+
+// TestCompactionsLeaveRoom: a compaction fails when an eighth of the limit is not left, and the next one waits for a pause to be over.
+func TestCompactionsLeaveRoom(t *testing.T) {
+	fs, clk := vfs.NewMem(), clock.NewManual(testStart)
+	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30, TotalBytes: 1 << 40})
+	opts := testOptions(fs, 1, clk)
+	opts.DiskLimit = 800
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	s := st.shards[0]
+	for i := range 2 {
+		if err := errors.Join(commitBoth(st, st.NewTx(), i), s.unstage(), s.db.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 99, TotalBytes: 1 << 40})
+	compact := func() error { return s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false) }
+	if err := compact(); !errors.Is(err, errDiskSpent) {
+		t.Fatalf("a compaction without room: %v", err)
+	}
+	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 100, TotalBytes: 1 << 40})
+	ended := make(chan error)
+	go func() { ended <- compact() }() // waited for below
+	for waited := time.Duration(0); ; {
+		select {
+		case err := <-ended:
+			if err != nil || waited < firstCompactionPause {
+				t.Errorf("a compaction with room, %v after one that failed: %v", waited, err)
+			}
+			return
+		default:
+			if clk.Awaited(clk.Now().Add(compactionInterval)) {
+				clk.Advance(compactionInterval)
+				waited += compactionInterval
+			}
+			runtime.Gosched() // until it has ended, or the test's time is over
+		}
+	}
+}
+
+// TestLargeCommitOnALowDisk: a transaction that would take a third of what is free is refused, and leaves nothing.
+func TestLargeCommitOnALowDisk(t *testing.T) {
+	fs := vfs.NewMem()
+	opts := testOptions(fs, 1, clock.NewManual(testStart))
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	set := func(free uint64) error {
+		fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: free, TotalBytes: 1 << 40})
+		st.SetDiskLimit(1 << 30)
+		tx := st.NewTx()
+		tx.Begin(st.All())
+		defer tx.End()
+		return errors.Join(tx.DB(0).Set([]byte("k"), bytes.Repeat([]byte{'x'}, largeOnLowDisk), 0), tx.Commit())
+	}
+	if err := set(3 * largeOnLowDisk); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("without room: %v", err)
+	}
+	if err := set(4 * largeOnLowDisk); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	if err := set(1 << 30); err != nil {
+		t.Errorf("on a disk that is not low: %v", err)
 	}
 }
