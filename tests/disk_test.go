@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"codeq/internal/peer"
 )
@@ -99,8 +100,12 @@ func TestDiskNearlyFull(t *testing.T) {
 	if info := d.call("$", "INFO", "persistence"); !strings.Contains(info, "\r\ncodeq_disk_low:0\r\n") {
 		t.Errorf("INFO says that the disk is low: %q", info)
 	}
-	if log := d.server.Log(); !strings.Contains(log, "nearly full") || !strings.Contains(log, "has room again") {
-		t.Errorf("the log says nothing of it:\n%s", log)
+	err := peer.Poll(testContext(t), time.Millisecond, func() (bool, error) { // until the log has come through its pipe
+		log := d.server.Log()
+		return strings.Contains(log, "nearly full") && strings.Contains(log, "has room again"), nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
