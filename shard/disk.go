@@ -185,7 +185,7 @@ func (s *Shard) clearTables(ctx context.Context) error {
 	switch m := s.db.Metrics(); {
 	case number == s.cleared:
 		return nil
-	case int64(m.MemTable.Size) > free/4:
+	case int64(m.MemTable.Size) > free/2:
 		return errDiskSpent // to write them into tables
 	}
 	flushed, err := s.beginFlush()
