@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ type diskRoom struct {
 	limit atomic.Int64 // bytes; with fewer, it is low
 	free  atomic.Int64 // bytes; negative: nobody knows
 	state atomic.Int32 // one of the following
+	mu    sync.Mutex   // one looks at a time, lest what an earlier one saw is what stays
 
 	clearing atomic.Bool // tables are compacted; who does that has the following, else who watches
 	next     time.Time   // when it may begin the next time
@@ -99,6 +101,8 @@ func (st *Store) diskUsage() (free int64, err error) {
 
 // lookAtDisk finds out how much room there is, and tells whether the disk ever tells. One that does not is never low.
 func (st *Store) lookAtDisk() (tells bool) {
+	st.disk.mu.Lock()
+	defer st.disk.mu.Unlock()
 	free, err := st.diskUsage()
 	st.disk.free.Store(free)
 	limit, state := st.disk.limit.Load(), int32(diskHasRoom)

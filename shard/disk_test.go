@@ -66,12 +66,7 @@ func TestLogIsShortOnALowDisk(t *testing.T) {
 	opts.Fsync, opts.MemtableBytes, opts.LogMax = FsyncEverySec, 64<<20, 1<<30
 	st := openTest(t, opts)
 	defer closeTest(t, st)
-	tx := st.NewTx()
-	for i := 1; i <= 4000; i++ {
-		if err := commitBoth(st, tx, i); err != nil {
-			t.Fatal(err)
-		}
-	}
+	commitMany(t, st, 4000)
 	if st.log.size() < 4*opts.LogSegment {
 		t.Fatalf("the test's log has %d bytes only", st.log.size())
 	}

@@ -246,6 +246,17 @@ func TestFailureClosesTheLog(t *testing.T) {
 	}
 }
 
+// commitMany commits 1 to n.
+func commitMany(t *testing.T, st *Store, n int) {
+	t.Helper()
+	tx := st.NewTx()
+	for i := 1; i <= n; i++ {
+		if err := commitBoth(st, tx, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestLogIsTrimmedWithoutFlushes writes more than the log may hold into memtables that are far from full, on one shard of
 // four: closing a segment of the log is enough for it to be cut.
 func TestLogIsTrimmedWithoutFlushes(t *testing.T) {
@@ -253,12 +264,7 @@ func TestLogIsTrimmedWithoutFlushes(t *testing.T) {
 	opts.Fsync, opts.MemtableBytes, opts.LogMax = FsyncEverySec, 64<<20, 128<<10
 	st := openTest(t, opts)
 	defer closeTest(t, st)
-	tx := st.NewTx()
-	for i := 1; i <= 4000; i++ {
-		if err := commitBoth(st, tx, i); err != nil {
-			t.Fatal(err)
-		}
-	}
+	commitMany(t, st, 4000)
 	for st.log.size() > opts.LogMax+opts.LogSegment { // it is looked at when a segment is closed, and the next one grows behind that
 		runtime.Gosched() // until it is cut, or the test's time is over
 	}
@@ -341,12 +347,7 @@ func TestLogIsTrimmed(t *testing.T) {
 	opts := testOptions(vfs.NewMem(), 4, clock.NewManual(testStart))
 	opts.Fsync = FsyncEverySec
 	st := openTest(t, opts)
-	tx := st.NewTx()
-	for i := 1; i <= 8000; i++ {
-		if err := commitBoth(st, tx, i); err != nil {
-			t.Fatal(err)
-		}
-	}
+	commitMany(t, st, 8000)
 	closeTest(t, st)
 	if size := st.log.size(); size > 2*opts.LogSegment {
 		t.Fatalf("the log has %d bytes after a clean close, segments have %d", size, opts.LogSegment)

@@ -288,7 +288,10 @@ func (s *Shard) open(f format) error {
 	}
 	s.db = db
 	s.batch = db.NewBatch(pebble.WithMaxRetainedSizeBytes(maxKeptBatch))
-	if err := errors.Join(s.checkValues(path), s.identify(f)); err != nil {
+	if err := s.checkValues(path); err != nil {
+		return err
+	}
+	if err := s.identify(f); err != nil {
 		return err
 	}
 	s.cuts.stale.Store(1)
