@@ -83,7 +83,7 @@ func emptied(server *peer.Server) error {
 
 // cycleWith makes so many tasks wait and prints what a cycle costs then. A mean over all runs has what compactions take, which come in bursts.
 func cycleWith(ctx context.Context, server *peer.Server, from, to, queues, repeat int) error {
-	if err := fillQueues(ctx, server, from, to, queues); err != nil {
+	if err := fillQueues(ctx, server, livesOf(server.Kind(), queues), from, to, queues); err != nil {
 		return fmt.Errorf("make %d tasks wait: %w", to, err)
 	}
 	if err := settle(ctx, server); err != nil {
@@ -93,7 +93,7 @@ func cycleWith(ctx context.Context, server *peer.Server, from, to, queues, repea
 	var micros []float64 // for a task, of each run
 	for range repeat {
 		before := processorTime(server.PID())
-		perSecond, err := cycle(ctx, server, queues, backlogBatch, backlogCycles)
+		perSecond, err := cycle(ctx, server, livesOf(server.Kind(), queues)(backlogBatch), queues, backlogBatch, backlogCycles)
 		if err != nil {
 			return err
 		}
@@ -106,19 +106,17 @@ func cycleWith(ctx context.Context, server *peer.Server, from, to, queues, repea
 }
 
 // fillQueues enqueues until so many tasks wait, spread evenly over the queues.
-func fillQueues(ctx context.Context, server *peer.Server, from, to, queues int) error {
+func fillQueues(ctx context.Context, server *peer.Server, lives func(batch int) lifecycle, from, to, queues int) error {
 	batch := max(1, min(fillBatch, (to-from)/queues))
-	turns := (to - from) / batch
+	turns, life := (to-from)/batch, lives(batch)
 	parts := make(chan int, queueProducers)
 	for part := range queueProducers {
 		parts <- part
 	}
 	_, err := together(server, queueProducers, func(c *peer.Conn) error {
 		c.SetTimeout(loadTimeout)
-		var out []byte
 		for turn := <-parts; turn < turns && ctx.Err() == nil; turn += queueProducers {
-			out = appendEnqueue(out[:0], turn%queues, batch)
-			if err := exchange(c, out, 1, nil); err != nil {
+			if err := life.enqueue(c, turn%queues, batch); err != nil {
 				return err
 			}
 		}
@@ -157,7 +155,7 @@ func leasesOf(ctx context.Context, server *peer.Server, n int) error {
 	if err := emptied(server); err != nil {
 		return err
 	}
-	if err := fillQueues(ctx, server, 0, n, backlogQueues); err != nil {
+	if err := fillQueues(ctx, server, livesOf(server.Kind(), backlogQueues), 0, n, backlogQueues); err != nil {
 		return fmt.Errorf("make %d tasks wait: %w", n, err)
 	}
 	if err := claimAll(server); err != nil {

@@ -5,7 +5,7 @@
 // Modes: compare (redis-benchmark on both, the default), streams (the same for streams and consumer groups), scripts (the same
 // for claim scripts), handover (how long a blocked worker waits for what is pushed), clients (what queue libraries send, under
 // several key patterns), queue (the life of tasks, codeq's own commands against codeQ's client on redis), backlog (the same in codeq
-// with many tasks waiting or many queues, memory and start), leases (the start with many tasks claimed), list1m and zset1m (a long
+// with many tasks waiting or many queues, memory and start), waiting (the same in both, in turns, with few and with many waiting), leases (the start with many tasks claimed), list1m and zset1m (a long
 // list and a large sorted set, drained, with the slowest pop), memory (resident memory under a backlog, and the time to start
 // again on it).
 //
@@ -26,7 +26,7 @@ import (
 	"codeq/internal/peer"
 )
 
-const modes = "compare, newkeys, streams, scripts, handover, clients, queue, backlog, leases, list1m, zset1m or memory"
+const modes = "compare, newkeys, streams, scripts, handover, clients, queue, backlog, waiting, leases, list1m, zset1m or memory"
 
 // settings are the flags.
 type settings struct {
@@ -55,7 +55,7 @@ func parseFlags() settings {
 	var servers string
 	flag.StringVar(&s.mode, "mode", "compare", modes)
 	flag.StringVar(&servers, "servers", "redis,codeq", "servers to measure, comma-separated; one that is missing is left out")
-	flag.IntVar(&s.repeat, "repeat", 5, "compare, streams, scripts, handover, queue: runs of which the median counts; backlog: of which the mean does")
+	flag.IntVar(&s.repeat, "repeat", 5, "compare, streams, scripts, handover, queue: runs of which the median counts; backlog, waiting: of which the mean does")
 	flag.IntVar(&s.requests, "requests", 0, "compare, streams, scripts, queue: requests per run; 0 takes what redis answers in -seconds")
 	flag.Float64Var(&s.seconds, "seconds", 2.5, "compare, streams, scripts, queue: length of a run")
 	flag.IntVar(&s.items, "items", 0, "other modes: number of elements; 0 takes 1,000,000, for memory 5,000,000, for handover and clients 20,000,\n"+
@@ -71,7 +71,7 @@ func parseFlags() settings {
 func run(ctx context.Context, s settings) error {
 	measure, known := map[string]func(context.Context, settings, []*peer.Server) error{
 		"compare": compare, "newkeys": newKeys, "streams": streams, "scripts": scripts, "handover": handover, "clients": clientKeys, "queue": queueCycle,
-		"backlog": backlog, "leases": leases, "list1m": longList, "zset1m": largeZset, "memory": memory,
+		"backlog": backlog, "waiting": waiting, "leases": leases, "list1m": longList, "zset1m": largeZset, "memory": memory,
 	}[s.mode]
 	if !known {
 		return fmt.Errorf("unknown mode %q: use %s", s.mode, modes)

@@ -39,7 +39,7 @@ func queueCycle(ctx context.Context, s settings, servers []*peer.Server) error {
 	for _, queues := range []int{1, 8} {
 		benchmarks = append(benchmarks, benchmark{name: "cycle, queues: " + strconv.Itoa(queues), prepare: loadClaimScript,
 			drive: func(ctx context.Context, server *peer.Server, depth, requests int) (float64, error) {
-				return cycle(ctx, server, queues, depth, requests)
+				return cycle(ctx, server, livesOf(server.Kind(), queues)(depth), queues, depth, requests)
 			}})
 	}
 	return compareAll(ctx, s, servers, queueTargets(), benchmarks)
@@ -53,19 +53,20 @@ type lifecycle interface {
 	claimAndSubmit(c *peer.Conn, queue, batch int) error
 }
 
-func lifecycleOf(kind peer.Kind, queues, batch int) lifecycle {
+// livesOf returns what makes a lifecycle of so many tasks at a time. The tasks of one differ from those of another.
+func livesOf(kind peer.Kind, queues int) func(batch int) lifecycle {
 	if kind == peer.Codeq {
-		return newNativeLife(queues, batch)
+		return func(batch int) lifecycle { return newNativeLife(queues, batch) }
 	}
-	return &sequenceLife{claim: nameOf(codeqclient.ClaimScript), json: newTaskTexts()}
+	life := &sequenceLife{claim: nameOf(codeqclient.ClaimScript), json: newTaskTexts()}
+	return func(int) lifecycle { return life }
 }
 
 // cycle brings n tasks through their life, a batch at a time, and returns tasks per second. A producer tells a worker of each
 // batch that it has enqueued; which of the tasks that wait in the queue the worker gets is the server's to say.
-func cycle(ctx context.Context, server *peer.Server, queues, batch, n int) (float64, error) {
+func cycle(ctx context.Context, server *peer.Server, life lifecycle, queues, batch, n int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	life := lifecycleOf(server.Kind(), queues, batch)
 	turns := int64(n / batch)
 	roles := make(chan func(c *peer.Conn) error, queueProducers+queueWorkers)
 	enqueued := make(chan int, enqueuedAhead)
