@@ -32,9 +32,9 @@ func queueAdminCommands() []Command {
 			Group: spec.Queue, Since: queueSince, Complexity: "O(N) where N is the number of tasks",
 			Summary: "Makes dead tasks pending again, with no attempt counted, and tells how many they were.",
 			Flags:   spec.Write | spec.DenyOOM}, Run: requeueCommand, Shards: queueShards, Moves: true},
-		{Command: spec.Command{Name: "q.purge", Syntax: "Q.PURGE command [TENANT tenant] STATE <PENDING | DELAYED | INPROG | DLQ>",
+		{Command: spec.Command{Name: "q.purge", Syntax: "Q.PURGE command [TENANT tenant] STATE <PENDING | DELAYED | INPROG | DLQ> [COUNT count]",
 			Group: spec.Queue, Since: queueSince, Complexity: "O(N) where N is the number of tasks",
-			Summary: "Removes all tasks of a queue that are in one place, and tells how many they were.",
+			Summary: "Removes the tasks of a queue that are in one place, all or the first ones, and tells how many they were.",
 			Flags:   spec.Write}, Run: purgeCommand, Shards: queueShards},
 		{Command: spec.Command{Name: "q.pause", Syntax: "Q.PAUSE command [TENANT tenant]",
 			Group: spec.Queue, Since: queueSince, Complexity: "O(1)",
@@ -294,16 +294,20 @@ func replyCount(c *Call, fn func(tasks *queue.Tx) (int64, error)) error {
 	return err
 }
 
-// Q.PURGE command [TENANT tenant] STATE <PENDING | DELAYED | INPROG | DLQ>
+// Q.PURGE command [TENANT tenant] STATE <PENDING | DELAYED | INPROG | DLQ> [COUNT count]
 func purgeCommand(c *Call) error {
 	a := c.args(0)
-	place := supplier.Paused
+	place, count := supplier.Paused, int64(math.MaxInt64)
 	name, err := a.queueName(func() bool {
-		given := a.token("STATE")
-		if given {
+		switch {
+		case a.token("STATE"):
 			place = a.queuePlace()
+		case a.token("COUNT"):
+			count = a.number("COUNT", 1, math.MaxInt32)
+		default:
+			return false
 		}
-		return given
+		return true
 	})
 	switch {
 	case err != nil:
@@ -311,7 +315,7 @@ func purgeCommand(c *Call) error {
 	case place == supplier.Paused:
 		return resp.ErrSyntax
 	}
-	return replyCount(c, func(tasks *queue.Tx) (int64, error) { return tasks.Purge(name, place) })
+	return replyCount(c, func(tasks *queue.Tx) (int64, error) { return tasks.Purge(name, place, count) })
 }
 
 // Q.PAUSE command [TENANT tenant]

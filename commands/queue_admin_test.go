@@ -205,6 +205,19 @@ func TestPurge(t *testing.T) {
 	c.want("-ERR syntax error", "q.purge a tenant t")
 }
 
+// TestPurgeCount: a part of a place goes, what would be claimed first before the rest.
+func TestPurgeCount(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	c.send("q.enqueue a p id 1 priority 1", "q.enqueue a p id 2 priority 7", "q.enqueue a p id 3 priority 7", "q.enqueue a p id 4 priority 1",
+		"q.enqueue a p id 5 delay 2000", "q.enqueue a p id 6 delay 1000", "lpush codeq:q:a:pending:9 gone")
+	c.want(":2", "q.purge a count 2 state pending") // 2 and 3; what stands for no task goes with them
+	c.want(":0 :0 *2 $1 4 $1 1", "llen codeq:q:a:pending:9", "llen codeq:q:a:pending:7", "lrange codeq:q:a:pending:1 0 -1")
+	c.want(":1 :1 *1 $1 5", "q.purge a state pending count 1", "q.purge a state delayed count 1", "zrange codeq:q:a:delayed 0 -1")
+	c.want(":1 :0 :1 :0", "q.purge a state pending count 5", "q.purge a state pending count 5", "q.purge a state delayed count 5", "dbsize")
+	c.want("-ERR COUNT is out of range: give 1 to 2147483647", "q.purge a state pending count 0")
+}
+
 // TestPurgeLeavesWhatIsElsewhere: clients that work in steps leave entries behind in pending lists, of tasks that are claimed, delayed or have ended.
 func TestPurgeLeavesWhatIsElsewhere(t *testing.T) {
 	s := startQueues(t)

@@ -2,7 +2,9 @@ package queue
 
 import (
 	"bytes"
+	"errors"
 	"math"
+	"slices"
 	"strings"
 
 	"codeq/shard"
@@ -188,28 +190,77 @@ func (t *Tx) revive(dlq shard.Set, id []byte) (bool, error) {
 	return true, t.change(t.policy(), false)
 }
 
-// Purge removes all tasks of a place, with all that belongs to them, and tells how many they were. Entries of tasks that are elsewhere go alone.
-func (t *Tx) Purge(name Name, place Place) (n int64, err error) {
+// purgePart is how many tasks are read together when they are purged.
+const purgePart = 256
+
+// Purge removes tasks of a place, up to count, with all that belongs to them, and tells how many they were: those first that would be claimed
+// or become pending first. Entries of tasks that are elsewhere go alone, and are not counted.
+func (t *Tx) Purge(name Name, place Place, count int64) (n int64, err error) {
 	if _, err := t.locate(name); err != nil {
 		return 0, err
 	}
-	ids, err := t.ids(place, 0, math.MaxInt64)
-	if err != nil {
-		return 0, err
-	}
-	if err := t.empty(place); err != nil {
-		return 0, err
-	}
-	for _, id := range ids {
-		purged, err := t.purgeOne(place, id)
-		if err != nil {
-			return 0, err
+	for n < count {
+		ids, err := t.takeEntries(place, count-n)
+		if err != nil || len(ids) == 0 {
+			return n, err
 		}
-		if purged {
-			n++
+		for part := range slices.Chunk(ids, purgePart) {
+			if err := errors.Join(t.tasks.Fetch(part), t.results.Fetch(part), t.ttl.Fetch(part)); err != nil {
+				return n, err
+			}
+			for _, id := range part {
+				purged, err := t.purgeOne(place, id)
+				if err != nil {
+					return n, err
+				}
+				if purged {
+					n++
+				}
+			}
 		}
 	}
 	return n, nil
+}
+
+// takeEntries removes up to count entries of a place, and returns them in the order of ids.
+func (t *Tx) takeEntries(place Place, count int64) ([][]byte, error) {
+	if place == supplier.Pending && count < math.MaxInt64 {
+		return t.popPending(count)
+	}
+	ids, err := t.ids(place, 0, count)
+	if err != nil {
+		return nil, err
+	}
+	if count == math.MaxInt64 {
+		return ids, t.empty(place)
+	}
+	for _, id := range ids {
+		if _, err := t.removeEntry(place, id); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// popPending takes the entries of up to count tasks that would be claimed next.
+func (t *Tx) popPending(count int64) (ids [][]byte, err error) {
+	for priority := supplier.MaxPriority; priority >= 0; priority-- {
+		list, err := t.db.List(t.pending(priority))
+		if err != nil {
+			return nil, err
+		}
+		for int64(len(ids)) < count {
+			id, ok, err := list.Pop(shard.Tail)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				break
+			}
+			ids = append(ids, bytes.Clone(id))
+		}
+	}
+	return ids, nil
 }
 
 // purgeOne removes one task of a place, and tells whether there was one.

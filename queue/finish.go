@@ -177,23 +177,11 @@ func (t *Tx) takeOutOf(at string) (found bool, err error) {
 	id := t.task.id
 	switch at {
 	case atInProgress:
-		inProgress, err := t.db.SetOf(t.place(supplier.InProgress))
-		if err != nil {
-			return false, err
-		}
-		return inProgress.Remove(id)
+		return t.removeEntry(supplier.InProgress, id)
 	case atDelayed:
-		delayed, err := t.db.ZSet(t.place(supplier.Delayed))
-		if err != nil {
-			return false, err
-		}
-		return delayed.Remove(id)
+		return t.removeEntry(supplier.Delayed, id)
 	case atDLQ:
-		dlq, err := t.db.SetOf(t.place(supplier.DLQ))
-		if err != nil {
-			return false, err
-		}
-		return dlq.Remove(id)
+		return t.removeEntry(supplier.DLQ, id)
 	case atPending:
 		pending, err := t.db.List(t.pending(t.task.priority))
 		if err != nil {
@@ -203,6 +191,22 @@ func (t *Tx) takeOutOf(at string) (found bool, err error) {
 		return n > 0, err
 	}
 	return false, nil
+}
+
+// removeEntry removes the entry of a task from a place that is no list.
+func (t *Tx) removeEntry(place Place, id []byte) (found bool, err error) {
+	if place == supplier.Delayed {
+		delayed, err := t.db.ZSet(t.place(place))
+		if err != nil {
+			return false, err
+		}
+		return delayed.Remove(id)
+	}
+	set, err := t.db.SetOf(t.place(place))
+	if err != nil {
+		return false, err
+	}
+	return set.Remove(id)
 }
 
 // Fate is what has become of a task that was given back.

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -316,7 +318,7 @@ func (m *machine) lists(db shard.DB, queue string) (map[modelList][]string, erro
 	return lists, nil
 }
 
-// Purge removes the tasks of one place. What is elsewhere stays, though a pending list may have an entry of it.
+// Purge removes tasks of one place, all or the first ones. What is elsewhere stays, though a pending list may have an entry of it.
 func (m *machine) Purge(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
 		return
@@ -324,25 +326,71 @@ func (m *machine) Purge(t *rapid.T) {
 	name := drawQueue(t)
 	queue, at := name.String(), rapid.SampledFrom([]string{atPending, atDelayed, atInProgress, atDLQ}).Draw(t, "at")
 	place := map[string]Place{atPending: supplier.Pending, atDelayed: supplier.Delayed, atInProgress: supplier.InProgress, atDLQ: supplier.DLQ}[at]
-	var gone []string
-	for id, k := range m.tasks {
+	count := rapid.SampledFrom([]int64{1, 2, math.MaxInt64}).Draw(t, "count")
+	there := 0
+	for _, k := range m.tasks {
 		if k.queue == queue && k.at == at {
-			gone = append(gone, id)
+			there++
 		}
 	}
-	m.change(t, false, func(shard.DB) error {
-		n, err := m.tx.Purge(name, place)
-		if err == nil && n != int64(len(gone)) {
-			t.Fatalf("%d tasks are purged, want %v", n, gone)
+	m.change(t, false, func(db shard.DB) error {
+		n, err := m.tx.Purge(name, place, count)
+		if want := min(count, int64(there)); err == nil && n != want {
+			t.Fatalf("%d tasks are purged, want %d", n, want)
 		}
-		return err
+		if err == nil && at == atPending {
+			err = m.purgedPending(t, db, queue)
+		}
+		return errors.Join(err, m.forgetPurged(db, queue, at))
 	})
-	for _, id := range gone {
-		m.remove(id)
-	}
-	for l := range m.pending {
-		if l.queue == queue && at == atPending {
-			delete(m.pending, l)
+}
+
+// purgedPending takes over what a purge has left in the pending lists of a queue: it takes what would be claimed first.
+func (m *machine) purgedPending(t *rapid.T, db shard.DB, queue string) error {
+	lists, err := m.lists(db, queue)
+	lowest, highest := supplier.MaxPriority, -1 // of the lists that something was taken from, and of those that have something
+	for l, ids := range lists {
+		taken := len(m.pending[l]) - len(ids)
+		if taken < 0 || !slices.Equal(m.pending[l][taken:], ids) {
+			t.Fatalf("%+v: %v are left of %v", l, ids, m.pending[l])
+		}
+		for _, id := range m.pending[l][:taken] {
+			if k := m.tasks[id]; k != nil && k.queue == queue && k.at == atPending {
+				k.purged = true
+			}
+		}
+		if taken > 0 {
+			lowest = min(lowest, l.priority)
+		}
+		if m.pending[l] = ids; len(ids) > 0 {
+			highest = max(highest, l.priority)
 		}
 	}
+	if highest > lowest {
+		t.Fatalf("tasks of priority %d are purged, and %d is left", lowest, highest)
+	}
+	return err
+}
+
+// forgetPurged forgets the tasks of a queue's place that are no longer stored: of a set any may have been the first ones.
+func (m *machine) forgetPurged(db shard.DB, queue, at string) error {
+	tasks, err := db.Hash([]byte(tasksKey))
+	if err != nil {
+		return err
+	}
+	for id, k := range m.tasks {
+		if k.queue != queue || k.at != at {
+			continue
+		}
+		_, found, err := tasks.Get([]byte(id))
+		if err != nil {
+			return err
+		}
+		if !found {
+			m.remove(id)
+		} else if k.purged {
+			return fmt.Errorf("%s is out of its list, and there", id)
+		}
+	}
+	return nil
 }

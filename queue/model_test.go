@@ -36,6 +36,7 @@ type modelTask struct {
 	ttl         int64 // end of its retention, in unix seconds
 	result      bool  // there is one
 	created     int64 // the time that its JSON has; 0: none
+	purged      bool  // its entry was, so that it must be gone
 }
 
 type modelList struct {
