@@ -106,7 +106,7 @@ func queueStatsCommand(c *Call) error {
 	if err != nil {
 		return err
 	}
-	shards, err := c.server.queues.Shards(c.db, name)
+	shards, err := c.server.queues.ShardsOfForms(c.db, name)
 	if err != nil {
 		return err
 	}

@@ -93,8 +93,8 @@ func TestOtherForms(t *testing.T) {
 	c.want("+OK +OK", "setex codeq:lease:3 60 w", "setex codeq:lease:4 60 w")
 	c.want(":1 :1 *2 $7 delayed :0 +OK", "q.cancel 1", "q.cancel 2", "q.nack w 3 delay 0", "q.submit w 4")
 	c.want(":0", "q.cancel 6") // an old client has it in its hands
-	c.want(":0", "exists codeq:q:{a}:pending:0 codeq:q:{a}:delayed codeq:q:{a}:inprog codeq:lease:3 codeq:lease:4")
-	c.want("$1 5 *2 $1 5 $1 3", "q.enqueue a p id 5", "lrange codeq:q:a:pending:0 0 -1")
+	c.want(":0", "exists codeq:q:{a}:delayed codeq:q:{a}:inprog codeq:lease:3 codeq:lease:4")
+	c.want("$1 5 *1 $1 5 *1 $1 3", "q.enqueue a p id 5", "lrange codeq:q:a:pending:0 0 -1", "lrange codeq:q:{a}:pending:0 0 -1")
 }
 
 // TestTasksAreCodeQs: what is stored is what codeQ would have written, byte for byte, but for a retention that is longer by a sixteenth.
@@ -183,6 +183,7 @@ func TestIdempotency(t *testing.T) {
 	first := c.send("q.menqueue a 3 x y z idempotency m")
 	c.want(first, "q.menqueue a 3 x y z idempotency m")
 	c.want("$36 "+strings.Fields(first)[4], "get codeq:idempo:m:1")
+	c.want("*1 $36 "+strings.Fields(first)[2]+" :0", "q.menqueue a 1 x idempotency m", "exists codeq:idempo:m")
 }
 
 // TestMadeIDs: an id that the server makes has its home on the queue's shard, and begins with the digits of its key.
@@ -248,6 +249,7 @@ func TestQueueErrors(t *testing.T) {
 		{"q.claim w commands 2 a", "-ERR syntax error"},
 		{"q.claim w lease 0 commands 1 a", "-ERR the time is out of range: give milliseconds, 0 to 9007199254740992, and above zero for a lease or a window"},
 		{"q.submit w 1 result {", "-ERR the result of the task 1 is not JSON: send JSON, a text in quotes for instance"},
+		{"q.submit w 1 result \"\xff\"", "-ERR the result of the task 1 is not UTF-8, and JSON is"},
 		{"q.submit w 1 result 1 error x", "-ERR syntax error"},
 	} {
 		c.want(test[1], test[0])

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"codeq/scripting"
+	"codeq/supplier"
 )
 
 // eventually sends the lines until the reply is as wanted: what timers do comes soon after the clock was moved.
@@ -153,6 +154,47 @@ func TestOrphans(t *testing.T) {
 	c.want("*1 $1 4", "smembers codeq:q:a:dlq")
 }
 
+// TestLeaseRunsOutUnderOtherForms: a task whose lease has run out goes back to the keys that it was claimed from, and nowhere else, be they of a shard
+// that there is or of none. What is there is counted, and ended as others are.
+func TestLeaseRunsOutUnderOtherForms(t *testing.T) {
+	for _, name := range []string{"hash", "task"} {
+		s, err := openRouted(t, vfs.NewMem(), name, supplier.Options{Topology: supplier.Topology{Default: 3, Named: []string{"premium"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.set("queues", "a backoff=fixed backoff-base=1s")
+		c := s.client()
+		forms := []string{"{a}", "a:s:premium", "a:s:default-1", "a:s:gold", "{a}:s:premium"}
+		for i, form := range forms {
+			c.want(":1", fmt.Sprintf(`hset codeq:tasks %d {"id":"%[1]d","command":"A","payload":"p","status":"IN_PROGRESS","lastKnownLocation":"INPROG_SET",`+
+				`"workerId":"w","attempts":1,"maxAttempts":5}`, i))
+			c.want(":1 +OK", fmt.Sprintf("sadd codeq:q:%s:inprog %d", form, i), fmt.Sprintf("setex codeq:lease:%d 1 w", i))
+		}
+		counts := func(ready, delayed, inProgress int) {
+			t.Helper()
+			want := fmt.Sprintf("$7 delayed :%d $10 inProgress :%d $3 dlq :0 ", delayed, inProgress)
+			if got := c.send("q.stats a"); !strings.Contains(got, want) || !strings.Contains(got, fmt.Sprintf(" $5 ready :%d ", ready)) {
+				t.Errorf("%s: %s, want %d ready and %s", name, got, ready, want)
+			}
+		}
+		counts(0, 0, len(forms))
+		s.clock.Advance(time.Second + 16*time.Millisecond)
+		for i, form := range forms {
+			c.eventually(fmt.Sprintf("*1 $1 %d :0", i), fmt.Sprintf("zrange codeq:q:%s:delayed 0 -1", form), fmt.Sprintf("exists codeq:q:%s:inprog", form))
+		}
+		counts(0, len(forms), 0)
+		s.clock.Advance(time.Second)
+		for i, form := range forms {
+			c.eventually(fmt.Sprintf("*1 $1 %d", i), fmt.Sprintf("lrange codeq:q:%s:pending:0 0 -1", form))
+		}
+		counts(len(forms), 0, 0)
+		c.want(":0 *-1", "exists codeq:q:a:pending:0", "q.claim w commands 1 a")
+		for i, form := range forms {
+			c.want(":1 :0", fmt.Sprintf("q.cancel %d", i), fmt.Sprintf("exists codeq:q:%s:pending:0", form))
+		}
+	}
+}
+
 func TestRetention(t *testing.T) {
 	s := startQueues(t)
 	c := s.client()
@@ -172,10 +214,26 @@ func TestShortRetention(t *testing.T) {
 	c := s.client()
 	s.set("queues", "a retention=1ms")
 	c.send("q.enqueue a p id 1", "q.enqueue a p id 2", "q.claim w commands 1 a")
+	s.clock.Advance(time.Second) // for retentions end at whole seconds
 	kept := fmt.Sprint("$10 ", s.clock.Now().Unix()+60)
 	c.eventually(kept+" "+kept, "zscore codeq:tasks:ttl 1", "zscore codeq:tasks:ttl 2")
 	c.send("q.submit w 1 result 1")
+	s.clock.Advance(time.Second)
 	c.eventually(":0 *1 $1 2", "hexists codeq:tasks 1", "lrange codeq:q:a:pending:0 0 -1")
+}
+
+// TestRetentionIsNotCutShort: retentions end at whole seconds, and none before it is over.
+func TestRetentionIsNotCutShort(t *testing.T) {
+	s := startQueues(t)
+	c := s.client()
+	s.set("queues", "a retention=2s")
+	s.clock.Advance(702 * time.Millisecond)
+	c.send("q.enqueue a p id 1", "q.claim w commands 1 a", "q.submit w 1")
+	c.want("$10 1767323048", "zscore codeq:tasks:ttl 1")
+	s.clock.Advance(2 * time.Second)
+	c.want(":1", "hexists codeq:tasks 1")
+	s.clock.Advance(time.Second)
+	c.eventually(":0", "hexists codeq:tasks 1")
 }
 
 // TestRetentionAtAClaim: the first claim of a task leaves its retention alone for as long as half of it is left, a later one sets it.

@@ -78,6 +78,8 @@ func (t *Tx) Submit(worker, id []byte, s Submission) error {
 	switch {
 	case s.Result != nil && !isJSON(s.Result):
 		return failed(Invalid, "the result of the task %s is not JSON: send JSON, a text in quotes for instance", id)
+	case !utf8.Valid(s.Result):
+		return failed(Invalid, "the result of the task %s is not UTF-8, and JSON is", id)
 	case !utf8.Valid(s.Error):
 		return failed(Invalid, "the error of the task %s is not UTF-8", id)
 	}
@@ -230,7 +232,11 @@ func (t *Tx) Nack(worker, id []byte, delayMs int64, reason []byte) (Fate, error)
 
 // giveBack ends the claim of the task that was loaded.
 func (t *Tx) giveBack(delayMs int64, reason []byte) (fate Fate, err error) {
-	k, policy := &t.task, t.policy()
+	k, policy, own := &t.task, t.policy(), t.queue.base
+	defer func() { t.queue.base = own }()
+	if err := t.toClaimed(); err != nil {
+		return fate, err
+	}
 	fate.Dead = k.attempts >= k.maxAttempts
 	target, err := t.openTarget(fate.Dead, delayMs == 0)
 	if err != nil {
@@ -287,6 +293,11 @@ func (t *Tx) openTarget(dead, now bool) (to target, err error) {
 // Abandon gives back a task that was not begun: it is the next of its priority to be claimed, and the attempt does not count.
 func (t *Tx) Abandon(worker, id []byte) error {
 	if err := t.held(worker, id); err != nil {
+		return err
+	}
+	own := t.queue.base
+	defer func() { t.queue.base = own }()
+	if err := t.toClaimed(); err != nil {
 		return err
 	}
 	to, err := t.openTarget(false, true)

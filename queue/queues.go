@@ -71,6 +71,7 @@ type Queues struct {
 	tracked  trackings
 	idle     sync.Pool // of *Tx, for the tracker
 	audits   audits
+	forms    forms
 
 	tasks, results, ttl []byte // the keys of their names
 }
@@ -298,28 +299,4 @@ func (t *Tx) pending(priority int) []byte {
 func (t *Tx) lease(id []byte) []byte {
 	t.key = append(append(t.key[:0], leasePrefix...), id...)
 	return t.key
-}
-
-// otherForms lists the other forms of the queue's keys, each up to the colon before the state: with a hash tag, and on a named
-// shard with its name or without.
-func (t *Tx) otherForms() [][]byte {
-	l := &t.queue
-	key := supplier.Key{Command: l.command, Tenant: l.tenant, State: supplier.InProgress}
-	var forms [][]byte
-	add := func() {
-		form := key.AppendTo(nil)
-		form = form[:len(form)-len(supplier.InProgress.String())]
-		if key.Validate() == nil && !bytes.Equal(form, l.base) {
-			forms = append(forms, form)
-		}
-	}
-	for _, key.Tagged = range []bool{false, true} {
-		key.Shard = nil
-		add()
-		if topology := t.queues.router.Topology(); l.shard >= topology.Default {
-			key.Shard = []byte(topology.Name(l.shard))
-			add()
-		}
-	}
-	return forms
 }

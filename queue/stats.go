@@ -69,6 +69,14 @@ func (t *Tx) statsOf(s *Stats, ordinal int) error {
 	defer func() { l.base = own }()
 	for _, form := range append([][]byte{own}, t.otherForms()...) {
 		l.base = form
+		route := t.queues.router.Route(t.db.Number(), t.place(supplier.InProgress))
+		switch whole := route.Kind == supplier.Single; {
+		case whole && route.Shard != ordinal && t.queues.Spreads(t.db.Number()):
+			continue // that shard's turn is another one
+		case whole && !t.db.Holds(route.Shard):
+			s.Complete = false
+			continue
+		}
 		if err := t.count(s); err != nil {
 			return err
 		}

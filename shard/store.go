@@ -244,7 +244,7 @@ func (st *Store) openShards(f format) error {
 		st.shards = append(st.shards, &Shard{
 			store: st, ordinal: n, name: name, wake: make(chan struct{}, 1),
 			cache:          newObjectCache(st.opts.Databases, st.opts.CacheBytes/len(st.opts.Names)),
-			nextDeadlineMs: math.MaxInt64, staged: newStage(), times: newTimetable(), pending: pending{wake: make(chan struct{}, 1)},
+			nextDeadlineMs: math.MaxInt64, staged: newStage(), times: newTimetable(st.tracker.Listed), pending: pending{wake: make(chan struct{}, 1)},
 		})
 	}
 	return st.eachShard(func(s *Shard) error { return s.open(f) })

@@ -36,6 +36,9 @@ type Tracker interface {
 	// Due does what is due at an agenda, or audits the key, on one shard. limit is how much to do before others get their turn. It
 	// returns the time in unix ms at which to go on, or 0: then it is due when the agenda's first member is, or when the key changes.
 	Due(db DB, shard int, key []byte, limit int) (againMs int64, err error)
+	// Listed is told that a group is listed on one more shard or in one more database of it, when by is 1, or -1 for one less. It holds the
+	// shard's lock.
+	Listed(group string, by int)
 	// Slot is the slot of an element of a list, by so many hexadecimal digits. Its answer is on disk, see slots.go.
 	Slot(element []byte, digits int) uint16
 	// SlotDigits is by how many digits the list at the key is cut into slots when it is new.
@@ -75,6 +78,7 @@ func (noTracker) Track([]byte) *Tracking                  { return nil }
 func (noTracker) Order([]byte) (uint32, bool)             { return 0, false }
 func (noTracker) Lapsed(DB, []byte) error                 { return nil }
 func (noTracker) Due(DB, int, []byte, int) (int64, error) { return 0, nil }
+func (noTracker) Listed(string, int)                      {}
 func (noTracker) Slot([]byte, int) uint16                 { return 0 }
 func (noTracker) SlotDigits([]byte) int                   { return MaxSlotDigits }
 
@@ -184,7 +188,8 @@ type timetable struct {
 	wakeAtMs int64         // when it means to wake
 
 	registry map[registryKey]struct{}
-	slotted  int // of them, groups whose lists are popped by slot
+	tell     func(group string, by int) // of groups in it, see Tracker.Listed
+	slotted  int                        // of them, groups whose lists are popped by slot
 	agendas  map[agendaKey]*agenda
 	first    agendaHeap
 
@@ -202,9 +207,9 @@ type lapseChange struct {
 	by     int
 }
 
-func newTimetable() timetable {
+func newTimetable(listed func(group string, by int)) timetable {
 	return timetable{
-		wake: make(chan struct{}, 1), registry: make(map[registryKey]struct{}), agendas: make(map[agendaKey]*agenda),
+		tell: listed, wake: make(chan struct{}, 1), registry: make(map[registryKey]struct{}), agendas: make(map[agendaKey]*agenda),
 		lapses: make(map[int64]int),
 	}
 }
@@ -410,17 +415,27 @@ func (s *Shard) enlist(k registryKey) {
 
 // add and remove keep the registry in memory.
 func (t *timetable) add(k registryKey) {
-	if _, ok := t.registry[k]; !ok && k.kind == slottedGroup {
-		t.slotted++
+	if _, ok := t.registry[k]; !ok {
+		t.registry[k] = struct{}{}
+		t.count(k, 1)
 	}
-	t.registry[k] = struct{}{}
 }
 
 func (t *timetable) remove(k registryKey) {
-	if _, ok := t.registry[k]; ok && k.kind == slottedGroup {
-		t.slotted--
+	if _, ok := t.registry[k]; ok {
+		delete(t.registry, k)
+		t.count(k, -1)
 	}
-	delete(t.registry, k)
+}
+
+// count counts what was added to the registry, or removed.
+func (t *timetable) count(k registryKey, by int) {
+	switch k.kind {
+	case slottedGroup:
+		t.slotted += by
+	case listedGroup:
+		t.tell(k.name, by)
+	}
 }
 
 // indexNew gives a new list an index by slot, if the lists of its group are popped so.
