@@ -193,6 +193,7 @@ func enqueueCommand(many bool) Handler {
 	return func(c *Call) error {
 		a := c.args(0)
 		e := queue.Enqueue{Queue: queue.Name{Command: a.bytes()}}
+		e.Several = many
 		n := int64(1)
 		if many {
 			n = a.number("count", 1, math.MaxInt32)

@@ -125,7 +125,7 @@ func claimsInTurns(ss *session, _ [][]byte) bool { return ss.server.queues.Sprea
 // inTurns claims on one shard after the other, and waits with the locks of all.
 func (call *claimCall) inTurns(c *Call) error {
 	call.drawFirst(c.server.queues)
-	served, err := c.inTurns([]byte(call.Queues[0].String()), func() (bool, error) { return call.claim(c.session, c.Out, c.DB()) })
+	served, err := c.inTurns(call.turn(), func() (bool, error) { return call.claim(c.session, c.Out, c.DB()) })
 	switch {
 	case err != nil || served:
 		return err
@@ -135,6 +135,16 @@ func (call *claimCall) inTurns(c *Call) error {
 	}
 	_, err = c.apart(c.server.store.All(), func() (bool, error) { return true, call.claimOrWait(c) })
 	return err
+}
+
+// turn is what takes turns of the shards: claims of the first queue, those of each share or range of slots among themselves, or else clients that claim
+// one share each in step would find each share on the same shard always.
+func (call *claimCall) turn() []byte {
+	turn := call.Queues[0].String()
+	if !call.Slots.IsAll() {
+		turn += " " + call.Slots.String()
+	}
+	return []byte(turn)
 }
 
 // drawFirst draws which of several queues is claimed from by slot first.

@@ -178,9 +178,11 @@ func (s *sorting) elements(c *Call) (items []sortItem, err error) {
 	switch kind {
 	case shard.KindNone:
 		// A partitioned key that holds nothing is still of a type.
-		_, err = db.List(key)
-		if errors.Is(err, shard.ErrWrongType) {
-			_, err = db.ZSet(key)
+		err = shard.ErrWrongType
+		for _, sortable := range [...]shard.Kind{shard.KindList, shard.KindSet, shard.KindZSet} {
+			if errors.Is(err, shard.ErrWrongType) {
+				err = db.CanHold(key, sortable)
+			}
 		}
 	case shard.KindList:
 		err = eachOfList(db, key, add)

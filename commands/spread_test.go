@@ -59,6 +59,31 @@ func TestSpreadClaimsInTurns(t *testing.T) {
 	c.want(":6", "scard codeq:q:mail:inprog")
 }
 
+// TestSharesInTurns: clients that claim one share each, in step, find each share on one shard after the other.
+func TestSharesInTurns(t *testing.T) {
+	const shards = 4
+	s := startSpread(t, shards)
+	c := s.client()
+	for i := range 200 * shards {
+		c.send("q.enqueue mail p id " + idOn(i%shards, i/shards<<8|i/shards)) // in slots of all shares
+	}
+	homes := make([]map[int]bool, shards)
+	for i := range 5 * shards {
+		share := i % shards
+		if homes[share] == nil {
+			homes[share] = map[int]bool{}
+		}
+		for _, id := range c.claimed(fmt.Sprintf("q.claim w share %d of %d commands 1 mail", share, shards)) {
+			homes[share][s.router.Home([]byte(id))] = true
+		}
+	}
+	for share, on := range homes {
+		if len(on) != shards {
+			t.Errorf("share %d was claimed on the shards %v", share, on)
+		}
+	}
+}
+
 // claimedID claims a task of the queue mail and returns its id.
 func claimedID(c *client) string {
 	return strings.Fields(c.send("q.claim w commands 1 mail"))[5]
@@ -143,6 +168,7 @@ func TestSpreadKeys(t *testing.T) {
 	c.want("+OK :8", "rename codeq:q:mail:pending:0 elsewhere", "llen elsewhere")
 	c.want("+OK :8 :4", "rename elsewhere codeq:q:mail:pending:9", "llen codeq:q:mail:pending:9", "dbsize")
 	c.want("-"+string(resp.ErrWrongType), "rename codeq:q:mail:pending:9 codeq:q:mail:dlq")
+	c.want("*0 :0", "sort codeq:q:mail:inprog alpha", "sort codeq:q:mail:inprog alpha store sorted") // a set in which nothing is
 	c.want(":1 :3", "del codeq:q:mail:pending:9", "dbsize")
 	c.want("+OK :0", "flushdb", "dbsize")
 }

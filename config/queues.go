@@ -60,6 +60,9 @@ func (k queueRules) put(c *Config, pattern, settings string) error {
 	if command == "" || len(words) == 0 {
 		return fmt.Errorf("the rule %q has no pattern or sets nothing", pattern+" "+settings)
 	}
+	if strings.ContainsAny(pattern, " \t\r\n;") {
+		return fmt.Errorf("the pattern %q has a blank or a semicolon, which end a pattern and a rule: write ? for it", pattern)
+	}
 	if strings.Contains(pattern, "=") {
 		return fmt.Errorf("the pattern %q has an equals sign: as text, a rule is a pattern, a blank and settings, such as mail lease=30s; * attempts=3", pattern)
 	}

@@ -26,6 +26,16 @@ func TestQueueRulesInAFile(t *testing.T) {
 	}
 }
 
+// TestQueueRulesAsText: whatever a file may say can be said as text, so a pattern that could not is refused.
+func TestQueueRulesAsText(t *testing.T) {
+	kind := declared().find("queues").kind.(queueRules)
+	for _, pattern := range []string{"mail:a b", "mail:a;b", "mail:a\nb"} {
+		if err := kind.put(Default(), pattern, "attempts=9"); err == nil || !strings.Contains(err.Error(), "write ? for it") {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+}
+
 func TestQueueRulesRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"mail":                         "sets nothing",
@@ -41,6 +51,7 @@ func TestQueueRulesRefused(t *testing.T) {
 		"mail shard-prefix-len=5":      "between 1 and 4",
 		"mail lease=1s; :acme x=1":     "has no pattern",
 		"mail=lease=30s max-pending=5": "has an equals sign",
+		"mail\tlease=1s lease=2s":      "a blank or a semicolon",
 	} {
 		err := declared().find("queues").kind.parse(Default(), text)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -331,28 +331,37 @@ func (t *Tx) setPaused(key []byte, paused bool) error {
 	return t.db.Set(key, []byte("1"), 0)
 }
 
-// Cleanup removes up to count tasks that have ended and whose retention is over by untilMs, and tells how many. Of those that have not ended
-// it passes over some on each shard, which it keeps for another retention.
+// cleanupKeeps is how many tasks that have not ended one call of Cleanup passes over.
+const cleanupKeeps = 100_000
+
+// Cleanup removes up to count tasks that have ended and whose retention is over by untilMs, and tells how many. Those that have not ended
+// are kept, beyond untilMs too, so that the next call does not meet them again.
 func (t *Tx) Cleanup(untilMs int64, count int) (n int64, err error) {
+	kept := 0
 	for ordinal := range t.queues.router.Topology().Count() {
 		agenda, err := t.db.Fragment(ordinal, []byte(ttlKey))
 		if err != nil {
 			return n, err
 		}
-		ids, _, err := t.first(agenda, untilMs, count-int(n)+maxPassedOver)
-		if err != nil {
-			return n, err
-		}
-		for _, id := range ids {
-			if int(n) == count {
-				break
-			}
-			removed, err := t.retireOne(id)
-			if err != nil {
+		more := true
+		for ahead := maxPassedOver; more && int(n) < count && kept < cleanupKeeps; ahead *= 2 { // as each look steps over what was moved
+			var ids [][]byte
+			if ids, more, err = t.first(agenda, untilMs, min(count-int(n), cleanupKeeps)+ahead); err != nil {
 				return n, err
 			}
-			if removed {
-				n++
+			for _, id := range ids {
+				if int(n) == count {
+					break
+				}
+				removed, err := t.retireOne(id, untilMs)
+				if err != nil {
+					return n, err
+				}
+				if removed {
+					n++
+				} else {
+					kept++
+				}
 			}
 		}
 	}

@@ -15,6 +15,7 @@ type Enqueue struct {
 	VisibleMs   int64 // when the tasks become pending; 0 or what has passed is now
 	MaxAttempts int64
 	Idempotency []byte
+	Several     bool  // each task has an idempotency key of its own, as several that are enqueued together do
 	WindowMs    int64 // for which the idempotency key counts
 	Key         []byte
 	ID          []byte
@@ -50,8 +51,7 @@ type enqueuing struct {
 	firsts   [][]byte // with an idempotency key: for each payload the id of the task that has it, or nil
 }
 
-// Enqueue makes a task of each payload and calls fn with the ids, in order. The second and later of several
-// payloads have an idempotency key of their own each, see idempotencyKey. It is an error, and changes nothing, if one of them can't be enqueued.
+// Enqueue makes a task of each payload and calls fn with the ids, in order. It is an error, and changes nothing, if one of them can't be enqueued.
 func (t *Tx) Enqueue(e *Enqueue, payloads [][]byte, fn func(id []byte)) error {
 	p := enqueuing{Enqueue: e}
 	if err := t.openForEnqueue(&p, payloads); err != nil {
@@ -62,7 +62,7 @@ func (t *Tx) Enqueue(e *Enqueue, payloads [][]byte, fn func(id []byte)) error {
 			fn(p.firsts[i])
 			continue
 		}
-		if err := t.enqueue(&p, payload, i, len(payloads)); err != nil {
+		if err := t.enqueue(&p, payload, i); err != nil {
 			return err
 		}
 		fn(t.id)
@@ -89,7 +89,7 @@ func (t *Tx) openForEnqueue(p *enqueuing, payloads [][]byte) (err error) {
 	if len(p.Idempotency) > 0 {
 		p.firsts = make([][]byte, len(payloads))
 		for i := range payloads {
-			if p.firsts[i], err = t.firstOf(idempotencyKey(p.Idempotency, i, len(payloads))); err != nil {
+			if p.firsts[i], err = t.firstOf(p.idempotencyKey(i)); err != nil {
 				return err
 			}
 		}
@@ -142,11 +142,11 @@ func (t *Tx) sweep(p *enqueuing) error {
 	return err
 }
 
-// idempotencyKey is the key of the i-th of n tasks that are enqueued together: each has one of its own, so that they can be
-// enqueued again together.
-func idempotencyKey(key []byte, i, n int) []byte {
-	full := append([]byte(idempoKey), key...)
-	if n == 1 {
+// idempotencyKey is the key of the i-th task: of several that are enqueued together each has one of its own, so that they can be
+// enqueued again together, or some of them.
+func (e *Enqueue) idempotencyKey(i int) []byte {
+	full := append([]byte(idempoKey), e.Idempotency...)
+	if !e.Several {
 		return full
 	}
 	return strconv.AppendInt(append(full, ':'), int64(i), 10)
@@ -165,7 +165,7 @@ func (t *Tx) firstOf(key []byte) ([]byte, error) {
 }
 
 // enqueue makes the task of one payload; t.id is its id.
-func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
+func (t *Tx) enqueue(p *enqueuing, payload []byte, i int) error {
 	if err := t.makeID(p, i); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (t *Tx) enqueue(p *enqueuing, payload []byte, i, n int) error {
 		return err
 	}
 	if len(p.Idempotency) > 0 {
-		if err := t.db.Set(idempotencyKey(p.Idempotency, i, n), t.id, t.db.Now()+p.WindowMs); err != nil {
+		if err := t.db.Set(p.idempotencyKey(i), t.id, t.db.Now()+p.WindowMs); err != nil {
 			return err
 		}
 	}

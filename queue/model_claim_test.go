@@ -110,6 +110,7 @@ func (m *machine) Enqueue(t *rapid.T) {
 		e.Key = []byte("customer")
 	}
 	if rapid.IntRange(0, 2).Draw(t, "idempotent") == 0 {
+		e.Several = len(texts) > 1 || rapid.Bool().Draw(t, "several")
 		e.Idempotency, e.WindowMs = []byte(rapid.SampledFrom([]string{"k", "l"}).Draw(t, "idempotency")), rapid.Int64Range(1000, 20_000).Draw(t, "window")
 	}
 	var payloads [][]byte
@@ -117,7 +118,7 @@ func (m *machine) Enqueue(t *rapid.T) {
 	for i, text := range texts {
 		payloads, firsts = append(payloads, []byte(text)), append(firsts, "")
 		if e.Idempotency != nil {
-			firsts[i] = m.first(string(idempotencyKey(e.Idempotency, i, len(texts))))
+			firsts[i] = m.first(string(e.idempotencyKey(i)))
 		}
 		if firsts[i] == "" {
 			fresh = append(fresh, text)
@@ -145,7 +146,7 @@ func (m *machine) Enqueue(t *rapid.T) {
 		}
 		m.add(id, e.Queue, e.Priority, e.MaxAttempts, e.VisibleMs).created = m.clk.NowMs()
 		if e.Idempotency != nil {
-			m.firsts[string(idempotencyKey(e.Idempotency, i, len(texts)))] = modelFirst{id, m.clk.NowMs() + e.WindowMs}
+			m.firsts[string(e.idempotencyKey(i))] = modelFirst{id, m.clk.NowMs() + e.WindowMs}
 		}
 	}
 }

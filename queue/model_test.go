@@ -217,7 +217,7 @@ func (m *machine) leave(k *modelTask) {
 
 // keep prolongs the retention of a task that has changed, and perhaps ended.
 func (m *machine) keep(k *modelTask, ended bool) {
-	first, last := (m.clk.NowMs()+retentionMs)/1000, (m.clk.NowMs()+retentionMs+retentionMs/retentionParts)/1000
+	first, last := (m.clk.NowMs()+retentionMs+999)/1000, (m.clk.NowMs()+retentionMs+retentionMs/retentionParts)/1000
 	switch {
 	case k.ttl > last || ended && k.ttl < first:
 		if k.ttl = last; ended {
@@ -468,7 +468,7 @@ func (m *machine) Cleanup(t *rapid.T) {
 				break
 			}
 			if k.status != statusCompleted && k.status != statusFailed {
-				k.ttl = (m.clk.NowMs() + retentionMs) / 1000
+				k.ttl = max(m.clk.NowMs()+retentionMs, until+1000) / 1000
 				continue
 			}
 			want++

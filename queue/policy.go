@@ -3,6 +3,7 @@ package queue
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 )
 
 // Backoff is how the delay before a task's next attempt grows with its attempts.
@@ -80,8 +81,12 @@ func draw(n int64, random func() uint64) int64 {
 // Policies is what is set for all queues. It does not change, and is safe for concurrent use.
 type Policies struct {
 	resolve func(Name) Policy
-	known   sync.Map // by Name.String, *Policy
+	known   sync.Map     // by Name.String, *Policy
+	count   atomic.Int64 // of what was put there
 }
+
+// mostPolicies is how many policies are remembered, at ten megabytes or so: clients may ask for any number of queues, there or not.
+const mostPolicies = 1 << 14
 
 // NewPolicies returns the policies that resolve finds.
 func NewPolicies(resolve func(Name) Policy) *Policies { return &Policies{resolve: resolve} }
@@ -93,6 +98,9 @@ func (p *Policies) of(name Name) *Policy {
 		return found.(*Policy)
 	}
 	policy := p.resolve(name)
+	if p.count.Add(1)%mostPolicies == 0 {
+		p.known.Clear()
+	}
 	p.known.Store(key, &policy)
 	return &policy
 }

@@ -6,6 +6,22 @@ import (
 	"testing"
 )
 
+// TestPoliciesAreBounded: whoever asks for ever more queues makes nothing grow, and gets what is set for each.
+func TestPoliciesAreBounded(t *testing.T) {
+	p := NewPolicies(func(n Name) Policy { return Policy{MaxPending: int64(len(n.Tenant))} })
+	for i := range 3 * mostPolicies {
+		tenant := fmt.Append(nil, i)
+		if got := p.of(Name{[]byte("a"), tenant}).MaxPending; got != int64(len(tenant)) {
+			t.Fatalf("the policy of %s is of a tenant with %d bytes", tenant, got)
+		}
+	}
+	known := 0
+	p.known.Range(func(any, any) bool { known++; return true })
+	if known > mostPolicies {
+		t.Errorf("%d policies are remembered", known)
+	}
+}
+
 // TestBackoff: what each kind of backoff delays by, with the least and the greatest draw, up to its maximum.
 func TestBackoff(t *testing.T) {
 	const longest = 900

@@ -244,10 +244,11 @@ const retentionSlack = 60
 // takes three rows of ten (ADR 0032).
 const retentionParts = 16
 
-// retained tells from when to when the retention of a task that changes now may end, as scores.
+// retained tells from when to when the retention of a task that changes now may end, as scores, which are whole seconds.
 func (t *Tx) retained(policy *Policy) (first, last float64) {
 	ms := t.db.Now() + policy.RetentionMs
-	return float64(ms / 1000), float64((ms + policy.RetentionMs/retentionParts) / 1000)
+	over := (ms + 999) / 1000
+	return float64(over), float64(max(over, (ms+policy.RetentionMs/retentionParts)/1000))
 }
 
 // keep sets the end of the retention of a task that has changed and not ended.

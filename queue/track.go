@@ -258,15 +258,15 @@ func (t *Tx) retire(ordinal int, untilMs int64, limit int) (more bool, err error
 		return false, err
 	}
 	for _, id := range ids {
-		if _, err := t.retireOne(id); err != nil {
+		if _, err := t.retireOne(id, untilMs); err != nil {
 			return false, err
 		}
 	}
 	return more, nil
 }
 
-// retireOne removes one task whose retention is over, and tells whether it has.
-func (t *Tx) retireOne(id []byte) (removed bool, err error) {
+// retireOne removes one task whose retention is over by untilMs, and tells whether it has.
+func (t *Tx) retireOne(id []byte, untilMs int64) (removed bool, err error) {
 	found, err := t.load(id)
 	switch {
 	case isUnusable(err):
@@ -280,7 +280,8 @@ func (t *Tx) retireOne(id []byte) (removed bool, err error) {
 		return false, err
 	}
 	if !t.task.ended() {
-		_, err := t.ttl.Set(id, float64((t.db.Now()+max(t.policy().RetentionMs, retentionSlack*1000))/1000))
+		again := max(t.db.Now()+max(t.policy().RetentionMs, retentionSlack*1000), untilMs+1000)
+		_, err := t.ttl.Set(id, float64(again/1000))
 		return false, err
 	}
 	if _, err := t.takeOut(t.task.at); t.tolerate(err) != nil {

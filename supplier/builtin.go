@@ -46,6 +46,9 @@ func newStatic(o Options) (ShardSupplier, error) {
 			return nil, err
 		}
 		folded := strings.ToLower(command)
+		if err := (Key{Command: []byte(folded), State: InProgress}).Validate(); err != nil {
+			return nil, fmt.Errorf("static-commands: %w", err)
+		}
 		if _, twice := s.commands[folded]; twice {
 			return nil, fmt.Errorf("static-commands: %s is mapped twice, in different case; commands are lower-cased, so remove one",
 				command)

@@ -48,6 +48,7 @@ func TestNewRefuses(t *testing.T) {
 		{"static", Options{Topology: top, Commands: map[string]string{"C": "gold"}}, `static-commands: C: there is no shard "gold"`},
 		{"static", Options{Topology: top, Tenants: map[string]string{"acme": "gold"}}, `static-tenants: acme: there is no shard "gold"`},
 		{"static", Options{Topology: top, Commands: map[string]string{"C": "premium", "c": "default-0"}}, "mapped twice"},
+		{"static", Options{Topology: top, Commands: map[string]string{"mail:acme": "premium"}}, `static-commands: the command "mail:acme" has a colon`},
 	}
 	for _, tt := range tests {
 		_, err := NewRegistry().New(tt.name, tt.opts)
