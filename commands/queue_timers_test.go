@@ -195,6 +195,29 @@ func TestLeaseRunsOutUnderOtherForms(t *testing.T) {
 	}
 }
 
+// TestOrphansWhileOthersFlush: orphans are found though another database is emptied all the time.
+func TestOrphansWhileOthersFlush(t *testing.T) {
+	s := startQueues(t)
+	c, other := s.client(), s.client()
+	c.want("$1 1 $1 1 :1", "q.enqueue a p id 1", "rpop codeq:q:a:pending:0", "sadd codeq:q:a:inprog 1")
+	keys := "mset"
+	for i := range 50 {
+		keys += fmt.Sprint(" k", i, " v")
+	}
+	other.want("+OK", "select 1")
+	for step := range 5000 {
+		if c.send("lrange codeq:q:a:pending:0 0 -1", "scard codeq:q:a:inprog") == "*1 $1 1 :0" {
+			return
+		}
+		if step%50 == 0 { // timekeepers may need a while for what is due
+			other.want("+OK +OK", keys, "flushdb")
+			s.clock.Advance(5 * time.Second)
+		}
+		runtime.Gosched()
+	}
+	t.Error("the task is still in progress")
+}
+
 func TestRetention(t *testing.T) {
 	s := startQueues(t)
 	c := s.client()

@@ -34,18 +34,21 @@ type auditKey struct {
 
 // auditState is one audit. Only the timekeeper of the shard works on it.
 type auditState struct {
+	keyspace uint32 // of the key, on its shard
 	cursor   uint64
 	suspects map[string]uint64 // by id, what the task's JSON was in the last pass; 0: it can't be used
 	found    map[string]uint64 // in this one
 	waitMs   int64             // until the next one
 }
 
-func (a *audits) of(k auditKey) *auditState {
+// of is how far the audit of the key is. One that was of another keyspace in the same place counts no more: its cursor and its suspects
+// are of another set.
+func (a *audits) of(k auditKey, keyspace uint32) *auditState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	state := a.going[k]
-	if state == nil {
-		state = &auditState{found: make(map[string]uint64)}
+	if state == nil || state.keyspace != keyspace {
+		state = &auditState{keyspace: keyspace, found: make(map[string]uint64)}
 		if a.going == nil {
 			a.going = make(map[auditKey]*auditState)
 		}
@@ -64,7 +67,11 @@ func (a *audits) over(k auditKey) {
 func (t *Tx) audit(ordinal int, key []byte, limit int) (againMs int64, err error) {
 	defer t.db.NarrowTo(t.db.Narrow(ordinal))
 	audited := auditKey{t.db.Number(), ordinal, string(key)}
-	state := t.queues.audits.of(audited)
+	keyspace, err := t.db.Keyspace(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	state := t.queues.audits.of(audited, keyspace)
 	set, err := t.db.SetOf(key)
 	if err != nil {
 		return 0, t.tolerate(err)

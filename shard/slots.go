@@ -281,7 +281,7 @@ func (l List) PopSlot(digits int, r SlotRange) (val []byte, ok bool, err error) 
 		}
 	}
 	if b.slots.from != allIndexed {
-		s.schedule(o.db.n, o.key, 0)
+		s.schedule(s.agendaKey(o), 0)
 	}
 	if !ok || err != nil {
 		return nil, false, err

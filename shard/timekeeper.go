@@ -181,12 +181,21 @@ func (s *Shard) lapse(tx *Tx, due [][]byte) error {
 
 // lookupIn is lookup in a keyspace, nil if no database has it.
 func (s *Shard) lookupIn(nowMs int64, space uint32, key []byte) (*object, error) {
+	db, ok := s.databaseOf(space)
+	if !ok {
+		return nil, nil
+	}
+	return s.lookup(nowMs, db, key)
+}
+
+// databaseOf is the database that has the keyspace; not ok: none has it any more.
+func (s *Shard) databaseOf(space uint32) (db int, ok bool) {
 	for db := range s.state.spaces {
 		if s.state.spaces[db].id == space {
-			return s.lookup(nowMs, db, key)
+			return db, true
 		}
 	}
-	return nil, nil
+	return 0, false
 }
 
 // attendAgendas has the tracker do what is due at the agendas, one after the other.
@@ -196,7 +205,12 @@ func (s *Shard) attendAgendas(tx *Tx) error {
 			return nil
 		}
 		a := s.times.first[0]
-		again, err := s.attendAgenda(tx, a)
+		db, ok := s.databaseOf(a.space)
+		if !ok { // of a transaction that was undone
+			s.unschedule(a.agendaKey)
+			continue
+		}
+		again, err := s.attendAgenda(tx, db, a)
 		switch {
 		case tx.needsHung(err):
 			s.putOff(tx, a)
@@ -204,15 +218,15 @@ func (s *Shard) attendAgendas(tx *Tx) error {
 		case err != nil:
 			return err
 		case again != 0:
-			if s.schedule(a.db, a.key, again); again <= tx.nowMs {
+			if s.schedule(a.agendaKey, again); again <= tx.nowMs {
 				return nil // others get their turn
 			}
 			continue
 		}
-		if err := s.resettle(tx, a); err != nil {
+		if err := s.resettle(tx, db, a); err != nil {
 			return err
 		}
-		if !tx.hung.Empty() && a == s.times.agendas[agendaKey{a.db, a.key}] && a.dueMs <= tx.nowMs {
+		if !tx.hung.Empty() && a == s.times.agendas[a.agendaKey] && a.dueMs <= tx.nowMs {
 			s.putOff(tx, a) // it has left what needs a shard that hangs
 		}
 	}
@@ -220,9 +234,9 @@ func (s *Shard) attendAgendas(tx *Tx) error {
 }
 
 // attendAgenda has the tracker do what is due at one agenda, and commits that. It returns what Tracker.Due does.
-func (s *Shard) attendAgenda(tx *Tx, a *agenda) (again int64, err error) {
+func (s *Shard) attendAgenda(tx *Tx, db int, a *agenda) (again int64, err error) {
 	was := tx.Mute(true)
-	again, err = s.store.tracker.Due(tx.DB(a.db), s.ordinal, []byte(a.key), attendLimit)
+	again, err = s.store.tracker.Due(tx.DB(db), s.ordinal, []byte(a.key), attendLimit)
 	tx.Mute(was)
 	if err == nil {
 		err = tx.Commit()
@@ -237,15 +251,15 @@ func (s *Shard) putOff(tx *Tx, a *agenda) {
 }
 
 // resettle looks when the key is due next.
-func (s *Shard) resettle(tx *Tx, a *agenda) error {
+func (s *Shard) resettle(tx *Tx, db int, a *agenda) error {
 	was := tx.Mute(true)
 	defer tx.Mute(was)
-	o, err := s.lookup(tx.nowMs, a.db, []byte(a.key))
+	o, err := s.lookup(tx.nowMs, db, []byte(a.key))
 	if err != nil {
 		return err
 	}
 	if o.track == nil || !o.track.Agenda {
-		s.unschedule(a.db, a.key)
+		s.unschedule(a.agendaKey)
 		return nil
 	}
 	s.settleAgenda(o)

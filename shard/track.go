@@ -125,8 +125,7 @@ func (k registryKey) append(dst []byte) []byte {
 
 // agenda is a key that something is to be done about.
 type agenda struct {
-	db       int
-	key      string
+	agendaKey
 	dueMs    int64
 	putOffMs int64 // until then the timekeeper leaves it alone
 	index    int   // in the heap
@@ -135,10 +134,13 @@ type agenda struct {
 // atMs is when the timekeeper attends to it.
 func (a *agenda) atMs() int64 { return max(a.dueMs, a.putOffMs) }
 
+// agendaKey names a key by its keyspace: the time that is set for it goes along when its database changes places with another.
 type agendaKey struct {
-	db  int
-	key string
+	space uint32
+	key   string
 }
+
+func (s *Shard) agendaKey(o *object) agendaKey { return agendaKey{s.state.spaces[o.db.n].id, o.key} }
 
 // agendaHeap has the one in front that is attended to first.
 type agendaHeap []*agenda
@@ -234,7 +236,7 @@ func (s *Shard) loadTimetable() error {
 	if err != nil {
 		return err
 	}
-	s.rebuildAgendas()
+	s.beginAgendas()
 	return s.eachRow([]byte{rowLapse}, []byte{rowLapse + 1}, func(row, _ []byte) error {
 		at, _, _ := splitDeadlineKey(row)
 		s.times.lapse(lapseChange{at >> lapseBucketBits, 1})
@@ -307,14 +309,12 @@ func (s *Shard) eachRow(start, end []byte, fn func(row, val []byte) error) error
 	return err
 }
 
-// rebuildAgendas puts every listed key of a database on the agenda, to be looked at as soon as may be, or to be audited after the
+// beginAgendas puts every listed key of a database on the agenda, to be looked at as soon as may be, or to be audited after the
 // time that audits wait for anyway: a start has better things to do.
-func (s *Shard) rebuildAgendas() {
-	clear(s.times.agendas)
-	s.times.first = s.times.first[:0]
+func (s *Shard) beginAgendas() {
 	dbs := s.databasesOf()
 	for k := range s.times.registry {
-		db, ok := dbs[k.space]
+		_, ok := dbs[k.space]
 		switch {
 		case !ok:
 			s.times.remove(k)
@@ -323,7 +323,23 @@ func (s *Shard) rebuildAgendas() {
 			if t := s.store.tracker.Track([]byte(k.name)); t != nil && t.AuditMs > 0 {
 				dueMs = s.store.clock.NowMs() + t.AuditMs
 			}
-			s.schedule(db, k.name, dueMs)
+			s.schedule(agendaKey{k.space, k.name}, dueMs)
+		}
+	}
+}
+
+// settleSpaces forgets what belongs to databases that were emptied. For all else the times that were set stay: otherwise audits would never
+// come where some other database is emptied again and again.
+func (s *Shard) settleSpaces() {
+	dbs := s.databasesOf()
+	for k := range s.times.registry {
+		if _, ok := dbs[k.space]; !ok {
+			s.times.remove(k)
+		}
+	}
+	for k := range s.times.agendas {
+		if _, ok := dbs[k.space]; !ok {
+			s.unschedule(k)
 		}
 	}
 }
@@ -338,12 +354,12 @@ func (s *Shard) databasesOf() map[uint32]int {
 }
 
 // schedule sets when something is to be done about the key.
-func (s *Shard) schedule(db int, key string, dueMs int64) {
-	a := s.times.agendas[agendaKey{db, key}]
+func (s *Shard) schedule(k agendaKey, dueMs int64) {
+	a := s.times.agendas[k]
 	switch {
 	case a == nil:
-		a = &agenda{db: db, key: key, dueMs: dueMs}
-		s.times.agendas[agendaKey{db, key}] = a
+		a = &agenda{agendaKey: k, dueMs: dueMs}
+		s.times.agendas[k] = a
 		heap.Push(&s.times.first, a)
 	case a.dueMs != dueMs:
 		a.dueMs = dueMs
@@ -354,10 +370,10 @@ func (s *Shard) schedule(db int, key string, dueMs int64) {
 	s.times.rouse(a.atMs())
 }
 
-func (s *Shard) unschedule(db int, key string) {
-	if a := s.times.agendas[agendaKey{db, key}]; a != nil {
+func (s *Shard) unschedule(k agendaKey) {
+	if a := s.times.agendas[k]; a != nil {
 		heap.Remove(&s.times.first, a.index)
-		delete(s.times.agendas, agendaKey{db, key})
+		delete(s.times.agendas, k)
 	}
 }
 
@@ -457,7 +473,7 @@ func (s *Shard) settleTimes() {
 		s.times.lapse(c)
 	}
 	if s.wiped {
-		s.rebuildAgendas()
+		s.settleSpaces()
 	}
 }
 
@@ -470,15 +486,15 @@ func (s *Shard) settleAgenda(o *object) {
 		}
 		first, err := s.endOf(o, false)
 		if err != nil {
-			s.schedule(o.db.n, o.key, 0) // whoever does it meets the error
+			s.schedule(s.agendaKey(o), 0) // whoever does it meets the error
 			return
 		}
-		s.schedule(o.db.n, o.key, DueMs(first.score))
+		s.schedule(s.agendaKey(o), DueMs(first.score))
 	case o.track.Agenda:
-		s.unschedule(o.db.n, o.key)
+		s.unschedule(s.agendaKey(o))
 	case o.track.AuditMs > 0 && o.foreign:
 		s.tx.audited = true
-		s.audit(o.db.n, o.key, o.track)
+		s.audit(s.agendaKey(o), o.track)
 	case o.track.Lease && o.foreign && o.kind == KindNone:
 		s.tx.released = true
 	}
@@ -486,10 +502,10 @@ func (s *Shard) settleAgenda(o *object) {
 }
 
 // audit has the key looked at after the time for that, unless it is going to be.
-func (s *Shard) audit(db int, key string, t *Tracking) {
+func (s *Shard) audit(k agendaKey, t *Tracking) {
 	dueMs := s.store.clock.NowMs() + t.AuditMs
-	if a := s.times.agendas[agendaKey{db, key}]; a == nil || a.dueMs > dueMs {
-		s.schedule(db, key, dueMs)
+	if a := s.times.agendas[k]; a == nil || a.dueMs > dueMs {
+		s.schedule(k, dueMs)
 	}
 }
 
@@ -520,12 +536,11 @@ func (s *Shard) scheduleAudits() {
 	}
 	dbs := s.databasesOf()
 	for k := range s.times.registry {
-		db, ok := dbs[k.space]
-		if !ok || k.kind != listedKey {
+		if _, ok := dbs[k.space]; !ok || k.kind != listedKey {
 			continue
 		}
 		if t := s.store.tracker.Track([]byte(k.name)); t != nil && t.AuditMs > 0 {
-			s.audit(db, k.name, t)
+			s.audit(agendaKey{k.space, k.name}, t)
 		}
 	}
 }
@@ -552,7 +567,7 @@ type overdue struct {
 // prompt has the tracker do what is due at an agenda that somebody looks at. If that is too much for one commit, it fails with ErrConflict, and
 // the next Begin of the transaction does it, in commits of its own: who looks must not find what the timekeeper is about to do.
 func (s *Shard) prompt(o *object, nowMs int64) error {
-	a := s.times.agendas[agendaKey{o.db.n, o.key}]
+	a := s.times.agendas[s.agendaKey(o)]
 	if a == nil || a.dueMs > nowMs || s.tx.muted {
 		return nil
 	}
@@ -637,6 +652,15 @@ func (d DB) Groups(ordinal int, fn func(group string)) error {
 		}
 	}
 	return nil
+}
+
+// Keyspace is a number for what the database has on the shard, another one once it was emptied or has changed places with another database.
+func (d DB) Keyspace(ordinal int) (uint32, error) {
+	s, err := d.tx.shard(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	return s.state.spaces[d.n].id, nil
 }
 
 // Fragment is the part of a sorted set that is on the shard.

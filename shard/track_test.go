@@ -44,6 +44,9 @@ func (d *diary) Track(key []byte) *Tracking {
 func (d *diary) note(db DB, what string, key []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if db.n != 0 {
+		what = fmt.Sprint(what, " in ", db.n)
+	}
 	d.entries = append(d.entries, fmt.Sprintf("%s %s %d", what, key, db.Now()-testStart.UnixMilli()))
 	select {
 	case d.told <- struct{}{}:
@@ -461,6 +464,125 @@ func TestFlushedAgendas(t *testing.T) {
 	tt.at("agenda:1", "b", 2000)
 	tt.clk.Advance(time.Second)
 	tt.want("due agenda:1 2000")
+}
+
+// wantAgendas counts the keys that something is to be done about.
+func (tt *trackTest) wantAgendas(n int) {
+	tt.t.Helper()
+	tt.do(func(*Tx, DB) error {
+		if times := &tt.st.shards[0].times; len(times.agendas) != n || len(times.first) != n {
+			tt.t.Errorf("something is to be done about %v, want %d keys", times.agendas, n)
+		}
+		return nil
+	})
+}
+
+// TestFlushedElsewhere: however often some other database is emptied, what is due is done at its time, and the timekeeper comes back to what it has
+// put off when it meant to.
+func TestFlushedElsewhere(t *testing.T) {
+	tt := startTracking(t)
+	flush := func() {
+		t.Helper()
+		tt.do(func(tx *Tx, _ DB) error {
+			if err := tx.DB(1).Set([]byte("other"), []byte("x"), 0); err != nil {
+				return err
+			}
+			return tx.DB(1).Flush()
+		})
+	}
+	tt.set("audit:1", 1_000_000)
+	tt.at("agenda:1", "a", 6000)
+	tt.at("agenda:2", "a", 7000)
+	s := tt.st.shards[0]
+	tx := tt.st.NewTx()
+	tx.Begin(tt.st.All())
+	for _, a := range s.times.agendas {
+		if a.key == "agenda:2" {
+			tx.nowMs += 7000
+			s.putOff(tx, a)
+		}
+	}
+	tx.End()
+	for range 4 {
+		tt.clk.Advance(testAuditMs / 4 * time.Millisecond)
+		if tt.clk.NowMs() < testStart.UnixMilli()+testAuditMs {
+			tt.want()
+		}
+		flush()
+	}
+	tt.want("due audit:1 5000")
+	tt.clk.Advance(time.Second)
+	flush()
+	tt.want("due agenda:1 6000")
+	tt.clk.Advance(time.Second)
+	flush()
+	tt.want()
+	tt.clk.Advance(time.Second)
+	tt.want("due agenda:2 8000")
+	tt.wantAgendas(0)
+}
+
+// TestSwappedAgendas: what is due in a database that has changed places with another is done in that one, at its time.
+func TestSwappedAgendas(t *testing.T) {
+	tt := startTracking(t)
+	tt.at("agenda:1", "a", 3000)
+	tt.set("audit:1", 1_000_000)
+	tt.clk.Advance(time.Second)
+	tt.do(func(tx *Tx, _ DB) error {
+		tx.Mute(true) // an audit has to come by the swap alone
+		return tx.DB(1).Set([]byte("audit:1"), []byte("x"), 0)
+	})
+	tt.do(func(tx *Tx, _ DB) error { return tx.SwapDB(0, 1) })
+	tt.at("agenda:1", "b", 4000) // in the other database now
+	tt.do(func(tx *Tx, _ DB) error {
+		z, err := tx.DB(1).ZSet([]byte("agenda:1"))
+		if err != nil {
+			return err
+		}
+		n, err := z.Len()
+		if n != 1 {
+			t.Errorf("the agenda has %d members", n)
+		}
+		return err
+	})
+	tt.clk.Advance(2 * time.Second)
+	tt.want("due in 1 agenda:1 3000")
+	tt.clk.Advance(time.Second)
+	tt.want("due agenda:1 4000")
+	tt.clk.Advance(time.Second)
+	tt.want("due in 1 audit:1 5000")
+	tt.clk.Advance(testAuditMs * time.Millisecond)
+	tt.want()
+}
+
+// TestSwapUndone: what a transaction has put on the agenda of a database that it would have swapped or emptied does no harm when it is undone.
+func TestSwapUndone(t *testing.T) {
+	tt := startTracking(t)
+	tt.set("audit:1", 1_000_000)
+	s := tt.st.shards[0]
+	for _, change := range []func(tx *Tx) error{
+		func(tx *Tx) error { return tx.SwapDB(0, 1) },
+		func(tx *Tx) error { return tx.DB(0).Flush() },
+	} {
+		tx := tt.st.NewTx()
+		tx.Begin(tt.st.All())
+		if err := change(tx); err != nil {
+			t.Fatal(err)
+		}
+		for db := range 2 {
+			o, err := s.lookup(tx.nowMs, db, []byte("audit:2"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.schedule(s.agendaKey(o), tx.nowMs+1000) // as PopSlot does
+		}
+		tx.End()
+	}
+	tt.clk.Advance(time.Second)
+	tt.wantSorted("due audit:2 1000", "due in 1 audit:2 1000")
+	tt.wantAgendas(1)
+	tt.clk.Advance(4 * time.Second)
+	tt.want("due audit:1 5000")
 }
 
 // TestRegistryRows: a group is registered once, however many of its keys a transaction begins.
