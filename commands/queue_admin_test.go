@@ -43,6 +43,33 @@ func TestStats(t *testing.T) {
 	}
 }
 
+// TestQueuesWithinATransaction: Q.QUEUES lists a queue that the same transaction has made, and DBSIZE and KEYS count the keys of a queue that is spread
+// once.
+func TestQueuesWithinATransaction(t *testing.T) {
+	for _, s := range []*testServer{startQueues(t), startSpread(t, testShards)} {
+		c := s.client()
+		one := "*2 $1 0 *1 *22 $7 command $1 a "
+		got := c.send("multi", "q.menqueue a 3 p p p", "q.queues match a", "dbsize", "keys *pending*", "exec")
+		keys := ":3 *1 $19 codeq:q:a:pending:0" // besides the tasks and their retention
+		if i := strings.Index(got, one); i < 0 || !strings.Contains(got[i:], "$5 ready :3") || !strings.HasSuffix(got, keys) {
+			t.Error(got)
+		}
+		if got = c.send("eval redis.call('q.enqueue','b','p')return%20redis.call('q.queues','match','b')[2] 0"); !strings.Contains(got, "$7 command $1 b") {
+			t.Error(got)
+		}
+		fails := "eval redis.call('q.enqueue','d','p')redis.call('q.queues')error('x') 0" // so it is undone
+		got = c.send("multi", "q.enqueue e p", fails, "q.queues match d", "q.queues match e", "exec", "q.queues")
+		if !strings.Contains(got, "@user_script:1. *2 $1 0 *0 *2 $1 0 *1 *22 $7 command $1 e ") || strings.Contains(got, "command $1 d") {
+			t.Error(got)
+		}
+		got = c.send("multi", "q.enqueue c p", "flushdb", "q.queues", "exec")
+		if !strings.HasSuffix(got, "*2 $1 0 *0") {
+			t.Error(got)
+		}
+		c.want("*2 $1 0 *0", "q.queues")
+	}
+}
+
 // TestStatsWhileAShardHangs: what can't be learnt in time is left out, and said to be.
 func TestStatsWhileAShardHangs(t *testing.T) {
 	s := startQueues(t)

@@ -639,17 +639,29 @@ func (d DB) TryHold(ordinal int) bool {
 	return true
 }
 
-// Groups visits the groups of the database whose keys are on the shard, in no order.
+// Groups visits the groups of the database whose keys are on the shard, in no order: those, too, of which the transaction itself has made the
+// first key.
 func (d DB) Groups(ordinal int, fn func(group string)) error {
 	s, err := d.tx.shard(ordinal)
 	if err != nil {
 		return err
 	}
+	for _, o := range s.dirty {
+		if o.track != nil {
+			s.list(o)
+		}
+	}
 	space := s.state.spaces[d.n].id
-	for k := range s.times.registry {
+	visit := func(k registryKey) {
 		if k.space == space && k.kind == listedGroup {
 			fn(k.name)
 		}
+	}
+	for k := range s.times.registry {
+		visit(k)
+	}
+	for _, k := range s.times.listed {
+		visit(k)
 	}
 	return nil
 }

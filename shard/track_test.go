@@ -613,6 +613,60 @@ func TestRegistryRows(t *testing.T) {
 	})
 }
 
+// TestGroupsWithinATransaction: a transaction finds the groups that it has begun, each once, and what is undone leaves none.
+func TestGroupsWithinATransaction(t *testing.T) {
+	tt := startTracking(t)
+	tx := tt.st.NewTx()
+	tx.Begin(tt.st.All())
+	defer tx.End()
+	want := func(db int, groups ...string) {
+		t.Helper()
+		var got []string
+		if err := tx.DB(db).Groups(0, func(group string) { got = append(got, group) }); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Sort(got); !slices.Equal(got, groups) {
+			t.Errorf("database %d has the groups %q, want %q", db, got, groups)
+		}
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(0)
+	for range 2 {
+		do(tx.DB(0).Set([]byte("audit:1"), []byte("x"), 0))
+		want(0, "group:a")
+		do(tx.DB(0).Set([]byte("audit:2"), []byte("x"), 0))
+		do(tx.DB(0).Set([]byte("prompt:1"), []byte("x"), 0))
+		want(0, "group:a", "group:p")
+		want(1)
+		do(tx.SwapDB(0, 1))
+		want(0)
+		want(1, "group:a", "group:p")
+		do(tx.DB(1).Flush())
+		want(1)
+		do(tx.DB(1).Set([]byte("audit:1"), []byte("x"), 0))
+		want(1, "group:a")
+		tx.Abort()
+		want(0)
+		want(1)
+	}
+	do(tx.DB(0).Set([]byte("audit:1"), []byte("x"), 0))
+	want(0, "group:a")
+	do(tx.Commit())
+	do(tx.DB(0).Set([]byte("audit:2"), []byte("x"), 0))
+	want(0, "group:a")
+	tx.Abort()
+	want(0, "group:a")
+	do(tx.DB(0).Flush())
+	want(0)
+	do(tx.Commit())
+	want(0)
+}
+
 // TestTimekeeperWakes: what is due before the timekeeper means to wake has it wake earlier. It means to wake every second as long as
 // something is to come, lest it sleep on when the clock is set forward.
 func TestTimekeeperWakes(t *testing.T) {
