@@ -292,16 +292,16 @@ func TestCleanupPassesOverWhatWaits(t *testing.T) {
 	const waiting, ended = 5000, 30
 	c.send(fmt.Sprintf("q.menqueue a %d%s", waiting, strings.Repeat(" p", waiting)))
 	s.clock.Advance(time.Second)
-	c.send(fmt.Sprintf("q.menqueue b %d%s", ended, strings.Repeat(" p", ended)))
-	for _, id := range c.claimed(fmt.Sprintf("q.claim w count %d commands 1 b", ended)) {
+	c.send(fmt.Sprintf("q.menqueue a %d%s priority 9", ended, strings.Repeat(" p", ended)))
+	for _, id := range c.claimed(fmt.Sprintf("q.claim w count %d commands 1 a", ended)) {
 		c.send("q.submit w " + id)
 	}
 	later := s.clock.NowMs() + 30*24*3600*1000
 	for range ended / 10 {
 		c.want(":10", fmt.Sprintf("q.cleanup before %d count 10", later))
 	}
-	c.want(":0", fmt.Sprintf("zcount codeq:tasks:ttl -inf %d", later/1000)) // none of those that wait is met again
 	c.want(fmt.Sprintf(":0 :%d :%[1]d", waiting), fmt.Sprintf("q.cleanup before %d count 10", later), "hlen codeq:tasks", "zcard codeq:tasks:ttl")
+	c.want(":0", fmt.Sprintf("zcount codeq:tasks:ttl -inf %d", later/1000)) // none of those that wait is met again
 }
 
 func TestRouteAndShards(t *testing.T) {
