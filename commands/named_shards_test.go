@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -43,6 +44,13 @@ const pinnedDatabase = 9
 // openRouted is a server with all commands and a supplier; the error is that of opening the store.
 func openRouted(t testing.TB, fs vfs.FS, name string, options supplier.Options) (*testServer, error) {
 	t.Helper()
+	topology := options.Topology
+	return openPinned(t, fs, name, options, map[int]string{pinnedDatabase: topology.Name(topology.Count() - 1)})
+}
+
+// openPinned is openRouted with the databases pinned that the caller says.
+func openPinned(t testing.TB, fs vfs.FS, name string, options supplier.Options, pins map[int]string) (*testServer, error) {
+	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	now := clock.NewManual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	topology := options.Topology
@@ -50,17 +58,22 @@ func openRouted(t testing.TB, fs vfs.FS, name string, options supplier.Options) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	pins := map[int]string{pinnedDatabase: topology.Name(topology.Count() - 1)}
 	router, err := supplier.NewRouter(supplier.RouterConfig{Topology: topology, Supplier: chosen, Databases: pins})
 	if err != nil {
 		t.Fatal(err)
+	}
+	placement := "supplier " + name
+	if options.DefaultShard != "" || options.Commands != nil || options.Tenants != nil {
+		placement += fmt.Sprintf(", %s %v %v", options.DefaultShard, options.Commands, options.Tenants)
+	}
+	for _, db := range slices.Sorted(maps.Keys(pins)) {
+		placement += fmt.Sprintf(", %s %d=%s", shard.PinWord, db, pins[db])
 	}
 	settings := config.NewStore(config.Default())
 	queues := NewQueues(router, settings, quiet)
 	store, err := shard.Open(shard.Options{
 		Dir: "data", FS: fs, Names: topology.Names(), DefaultShards: topology.Default, Databases: 16, Placer: Placer(router), Tracker: queues,
-		Placement: fmt.Sprint(name, options.DefaultShard, options.Commands, options.Tenants),
-		Clock:     now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: 1 << 20, BlockCache: 8 << 20,
+		Placement: placement, Clock: now, Logger: quiet, Fsync: shard.FsyncNo, CacheBytes: 1 << 20, BlockCache: 8 << 20,
 		MemtableBytes: 256 << 10, LogSegment: 1 << 20, LogMax: 8 << 20, ExpireInterval: 100,
 		Random: rand.NewPCG(1, 2), Fatal: func(error) {}, // whoever closes a store that has failed is told
 	})

@@ -291,8 +291,8 @@ func TestPlacementIsRemembered(t *testing.T) {
 		reason              string
 	}{
 		{"the same", "task", "task", whole, whole, false, ""},
-		{"to task", "static", "task", start, whole, false, "would not find them: go back to static"},
-		{"from task", "task", "static", whole, start, false, "would not find them: go back to task"},
+		{"to task", "static", "task", start, whole, false, "would not find them: go back to supplier static"},
+		{"from task", "task", "static", whole, start, false, "would not find them: go back to supplier task"},
 		{"to task without tasks", "hash", "task", whole, whole, true, ""},
 		{"from task without tasks", "task", "hash", whole, whole, true, ""},
 		{"a mapping for a new queue", "static", "static", start, mapped, false, ""},

@@ -191,7 +191,7 @@ func TestEachShard(t *testing.T) {
 	defer closeTest(t, st)
 	var called sync.WaitGroup
 	called.Add(len(st.shards))
-	err := st.eachShard(func(s *Shard) error {
+	err := eachShard(st.shards, func(s *Shard) error {
 		called.Done()
 		called.Wait()
 		if s.ordinal == 0 {

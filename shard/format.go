@@ -24,6 +24,9 @@ import (
 //  1. FORMAT, with the names of the new shards.
 //  2. The stores of the new shards, each with its identity row, and with the first of them the log.
 //  3. FORMAT again: these shards are created.
+//
+// A directory that has data is opened as it was before the first of these steps, and checked: with more shards some keys may be looked for
+// where they are not, and once the names are in FORMAT there is no way back. See checkPlacement, which then takes that step.
 
 // formatVersion is the version of the layout on disk as a whole. A change of it needs an ADR and a migration
 // or a refusal that says what to do. Version 2: ADR 0010. Version 3: ADRs 0012 and 0013; a directory of version 2 is one of
@@ -99,8 +102,8 @@ func (st *Store) checkFormat(have, want format) (format, error) {
 				st.opts.Dir, name, i, want.Names[i])
 		}
 	}
-	if len(want.Names) > len(have.Names) || have.Version < formatVersion {
-		have.Names, have.Version = want.Names, formatVersion
+	if have.Version < formatVersion {
+		have.Version = formatVersion
 		return have, st.writeFormat(have)
 	}
 	return have, nil

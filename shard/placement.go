@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -18,15 +19,28 @@ func pinsOf(placement string) string {
 	return pins
 }
 
+// added is the names of the shards that the directory does not have yet.
+func (st *Store) added(f *format) []string { return st.opts.Names[len(f.Names):] }
+
 // checkPlacement refuses a store whose keys would be looked for where they are not. FORMAT remembers how they were placed, and
-// while that stays as it is there is nothing to check. Otherwise every key of every group has to be where it would be put now, and so, if
-// databases were pinned or set free, has every other key, which takes a look at all that is stored; and
-// where groups become partitioned there may be none, since their elements' homes were not asked for before.
+// while that and the shards stay as they are there is nothing to check. Otherwise every key of every group has to be where it would be put
+// now; and so, if databases were pinned or set free or there are more shards, has every other key, which takes a
+// look at all that is stored. Where groups become partitioned there may be none, since their elements' homes were not asked for before.
+//
+// Only the shards that the directory had before are open, and nothing but the caller works on them. FORMAT has the new shards from here on.
 func (st *Store) checkPlacement(f *format) error {
 	now := st.placer.PartitionsGroups(noDatabase)
-	if f.Placement == st.opts.Placement && f.Partitioned == now {
+	if f.Placement == st.opts.Placement && f.Partitioned == now && len(st.added(f)) == 0 {
 		return nil
 	}
+	if err := st.checkAll(f); err != nil {
+		return err
+	}
+	f.Names, f.Placement, f.Partitioned = st.opts.Names, st.opts.Placement, now
+	return st.writeFormat(*f)
+}
+
+func (st *Store) checkAll(f *format) error {
 	tx := st.NewTx()
 	tx.Begin(st.All())
 	defer tx.End()
@@ -38,15 +52,16 @@ func (st *Store) checkPlacement(f *format) error {
 			}
 		}
 	}
-	if f.Placement != "" && pinsOf(f.Placement) != pinsOf(st.opts.Placement) { // empty: of a version that did not remember it
-		for _, s := range st.shards {
-			if err := s.checkKeys(f); err != nil {
-				return err
-			}
+	repinned := f.Placement != "" && pinsOf(f.Placement) != pinsOf(st.opts.Placement) // empty: of a version that did not remember it
+	if !repinned && len(st.added(f)) == 0 {
+		return nil
+	}
+	for _, s := range st.shards {
+		if err := s.checkKeys(f); err != nil {
+			return err
 		}
 	}
-	f.Placement, f.Partitioned = st.opts.Placement, now
-	return st.writeFormat(*f)
+	return nil
 }
 
 // checkPlaced looks at the keys of the groups that a shard has.
@@ -55,47 +70,62 @@ func (d DB) checkPlaced(ordinal int, f *format) error {
 	if err := d.Groups(ordinal, func(group string) { groups = append(groups, group) }); err != nil {
 		return err
 	}
-	st := d.tx.store
+	placer := d.tx.store.placer
 	for _, group := range groups {
-		for _, key := range st.placer.GroupKeys([]byte(group)) {
-			p, err := st.placer.Place(d.n, key)
+		var strays [][]byte
+		for _, key := range placer.GroupKeys([]byte(group)) {
+			p, err := placer.Place(d.n, key)
 			if err != nil {
 				return err
 			}
-			if p.Partitioned && f.Partitioned || !p.Partitioned && p.Shard == ordinal {
-				continue
+			if p.Partitioned && !f.Partitioned || !p.Partitioned && p.Shard != ordinal {
+				strays = append(strays, key)
 			}
-			_, o, err := d.at(ordinal, key)
-			if err != nil {
+		}
+		for _, key := range strays {
+			if err := d.checkGone(ordinal, key, f); err != nil {
 				return err
-			}
-			if o.kind != KindNone {
-				return st.misplaced(st.shards[ordinal], fmt.Sprintf("tasks at %s", key), d.n, f)
 			}
 		}
 	}
 	return nil
 }
 
-// misplaced is why a store is not opened: a key is on the shard and would be looked for elsewhere.
-func (st *Store) misplaced(s *Shard, what string, db int, f *format) error {
-	before := f.Placement
+// checkGone refuses a key of a group that is on the shard and should not be.
+func (d DB) checkGone(ordinal int, key []byte, f *format) error {
+	s, o, err := d.at(ordinal, key)
+	if err != nil || o.kind == KindNone {
+		return err
+	}
+	return s.misplaced(fmt.Sprintf("tasks at %s", key), "empty the queue or the database", d.n, f)
+}
+
+// misplaced is why a store is not opened: what is on the shard would be looked for elsewhere. remedy is what can be done about it there.
+func (s *Shard) misplaced(what, remedy string, db int, f *format) error {
+	st := s.store
+	now, before := st.opts.Placement, f.Placement
 	if before == "" {
 		before = "the one that was configured before"
 	}
+	if added := st.added(f); len(added) > 0 {
+		names := strings.Join(added, ", ")
+		now += fmt.Sprintf(", with %s added to named-shards", names)
+		before += fmt.Sprintf(", without %s in named-shards", names)
+	}
 	return fmt.Errorf("data directory %s has %s (database %d) on shard %q, where the configured placement, %s, would not find them: "+
-		"go back to %s, or start with it once more and empty the queue or the database, or choose another directory with --data",
-		st.opts.Dir, what, db, s.name, st.opts.Placement, before)
+		"go back to %s, or start with it once more and %s, or choose another directory with --data",
+		st.opts.Dir, what, db, s.name, now, before, remedy)
 }
 
-// checkKeys looks at all keys of the shard but those of groups: they are elsewhere when a database was pinned to a shard, or is no longer.
+// checkKeys looks at all keys of the shard but those that checkPlaced knows: they are elsewhere when a database was pinned to a shard, or is
+// no longer, and where there are more shards that can be the homes of elements.
 func (s *Shard) checkKeys(f *format) error {
 	dbs := s.databasesOf()
 	return s.eachRow([]byte{rowMeta}, []byte{rowMeta + 1}, func(row, val []byte) error {
 		db, ok := dbs[binary.BigEndian.Uint32(row[1:])]
 		key := row[metaPrefixLen:]
 		t := s.store.tracker.Track(key)
-		if !ok || t != nil && t.Group != "" {
+		if !ok {
 			return nil
 		}
 		if _, expireAt, err := decodeHead(val); err != nil || expireAt != 0 && expireAt <= s.store.clock.NowMs() && (t == nil || !t.Lease) {
@@ -105,25 +135,31 @@ func (s *Shard) checkKeys(f *format) error {
 		if err != nil {
 			return nil // a key that can't be placed any more is still there
 		}
-		strays := p.Shard != s.ordinal
-		if p.Partitioned {
-			strays, err = s.hasStrays(val)
+		grouped := t != nil && t.Group != ""
+		if !p.Partitioned && !grouped && p.Shard != s.ordinal {
+			return s.misplaced(fmt.Sprintf("the key %q", key), "remove it or empty the database", db, f)
 		}
+		if !p.Partitioned || grouped && len(s.store.added(f)) == 0 { // what there is to say of groups then, checkPlaced has said
+			return nil
+		}
+		stray, strays, err := s.strayOf(val)
 		if err == nil && strays {
-			err = s.store.misplaced(s, fmt.Sprintf("the key %q", key), db, f)
+			err = s.misplaced(fmt.Sprintf("the key %q with the element %q", key, stray), "remove that or empty the database", db, f)
 		}
 		return err
 	})
 }
 
-// hasStrays tells whether the partitioned collection with the metadata row has elements here that are at home elsewhere.
-func (s *Shard) hasStrays(meta []byte) (strays bool, err error) {
+// strayOf finds an element here of the partitioned collection with the metadata row that is at home elsewhere, and tells whether there is one.
+func (s *Shard) strayOf(meta []byte) (stray []byte, strays bool, err error) {
 	var o object
 	if err := o.decode(meta); err != nil {
-		return false, s.readError(err)
+		return nil, false, s.readError(err)
 	}
 	look := func(element []byte) bool {
-		strays = s.store.placer.Home(element) != s.ordinal
+		if strays = s.store.placer.Home(element) != s.ordinal; strays {
+			stray = bytes.Clone(element)
+		}
 		return !strays
 	}
 	switch o.kind {
@@ -134,5 +170,5 @@ func (s *Shard) hasStrays(meta []byte) (strays bool, err error) {
 	case KindNone, KindString, KindStream, kindGroup, kindSlots, KindGroup: // they are never partitioned
 		strays = true
 	}
-	return strays, err
+	return stray, strays, err
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -83,5 +84,117 @@ func TestPinsAreRemembered(t *testing.T) {
 			}
 			closeTest(t, st)
 		}
+	}
+}
+
+// grownPlacer has keys and elements that belong on the third shard as soon as there is one, and on the first until then.
+type grownPlacer struct {
+	testPlacer
+	shards int
+}
+
+const grownKey, grownElement = "late", "element of the third"
+
+func (p grownPlacer) Place(db int, key []byte) (Placement, error) {
+	if string(key) == grownKey {
+		return Placement{Shard: p.late()}, nil
+	}
+	return p.testPlacer.Place(db, key)
+}
+
+func (p grownPlacer) Home(element []byte) int {
+	if string(element) == grownElement {
+		return p.late()
+	}
+	return p.testPlacer.Home(element)
+}
+
+func (p grownPlacer) late() int {
+	if p.shards > 2 {
+		return 2
+	}
+	return 0
+}
+
+// grownOptions are those of a store with so many shards, of which two are the default group.
+func grownOptions(fs vfs.FS, shards int) Options {
+	o := testOptions(fs, shards, clock.NewManual(testStart))
+	o.DefaultShards, o.Placer, o.Placement = 2, grownPlacer{testPlacer{2}, shards}, "x"
+	return o
+}
+
+// refuse wants that the store is not opened, for the reason.
+func refuse(t *testing.T, opts Options, reason string) {
+	t.Helper()
+	st, err := Open(opts)
+	if err == nil {
+		closeTest(t, st)
+		t.Fatal("it is opened")
+	}
+	if !strings.Contains(err.Error(), reason) {
+		t.Fatalf("it is refused with %v, want %s", err, reason)
+	}
+}
+
+// changeTest opens a store, changes its database 1, if there is a function for that, and closes it.
+func changeTest(t *testing.T, opts Options, fn func(db DB) error) {
+	t.Helper()
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	tx := st.NewTx()
+	tx.Begin(st.All())
+	defer tx.End()
+	if fn == nil {
+		return
+	}
+	if err := errors.Join(fn(tx.DB(1)), tx.Commit()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMoreShardsAreChecked: a store is not opened with a further shard that would have what is on others, and as long as it has not been, it is
+// opened without it, after a crash at any step of the start that failed. Once nothing is in the way it is opened with the further shard.
+func TestMoreShardsAreChecked(t *testing.T) {
+	hash := func(key string, fields ...string) func(db DB) error {
+		return func(db DB) error {
+			h, err := db.Hash([]byte(key))
+			for _, field := range fields {
+				if err == nil {
+					_, err = h.Set([]byte(field), nil)
+				}
+			}
+			return err
+		}
+	}
+	for _, test := range []struct {
+		name, refused string
+		write         func(db DB) error
+		key           string
+	}{
+		{"a key", `has the key "late" (database 1) on shard "default-0", where the configured placement, x, with default-2 added to named-shards, would not find them: go back to x, without default-2 in named-shards`,
+			func(db DB) error { return db.Set([]byte(grownKey), nil, 0) }, grownKey},
+		{"an element", `has the key "part:h" with the element "element of the third" (database 1) on shard "default-0"`, hash("part:h", "a", grownElement, "b"), "part:h"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			remove := func(db DB) error {
+				if existed, err := db.Delete([]byte(test.key)); err != nil || !existed {
+					return errors.Join(err, errors.New("the key is not there"))
+				}
+				return nil
+			}
+			fs := vfs.NewCrashableMem()
+			changeTest(t, grownOptions(fs, 2), hash("h", "a", "b"))
+			changeTest(t, grownOptions(fs, 2), test.write)
+			images := crashImages(fs, func(fs vfs.FS) { refuse(t, grownOptions(fs, 3), test.refused) })
+			for _, image := range append(images, fs) {
+				changeTest(t, grownOptions(image, 2), nil)
+				refuse(t, grownOptions(image, 3), test.refused)
+				changeTest(t, grownOptions(image, 2), remove)
+				changeTest(t, grownOptions(image, 3), test.write) // now it is where it belongs
+				changeTest(t, grownOptions(image, 3), nil)
+				refuse(t, grownOptions(image, 2), "which the configuration lacks")
+			}
+			t.Logf("%d crashes", len(images))
+		})
 	}
 }

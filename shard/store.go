@@ -181,7 +181,7 @@ func Open(opts Options) (_ *Store, err error) {
 	if err := st.checkPlacement(&f); err != nil {
 		return nil, err
 	}
-	if err := st.created(f); err != nil {
+	if err := st.addShards(f); err != nil {
 		return nil, err
 	}
 	st.goroutines.Go(st.trimLoop) // stopped by Close
@@ -237,31 +237,52 @@ func (st *Store) syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
+// openShards opens the shards that the directory had before.
 func (st *Store) openShards(f format) error {
 	st.cache = pebble.NewCache(st.opts.BlockCache + st.memtableRoom())
 	st.fileCache = pebble.NewFileCache(fileCacheShards, cmp.Or(st.opts.OpenTables, DefaultOpenTables))
-	for n, name := range st.opts.Names {
+	return eachShard(st.nextShards(f), func(s *Shard) error { return s.open(f) })
+}
+
+// addShards opens the shards that the directory gets with this start, after the log was replayed, which has nothing of them. Then all are created.
+func (st *Store) addShards(f format) error {
+	err := eachShard(st.nextShards(f), func(s *Shard) error {
+		if err := s.open(f); err != nil {
+			return err
+		}
+		return s.loadTimetable()
+	})
+	if err != nil {
+		return err
+	}
+	return st.created(f)
+}
+
+// nextShards adds the shards that the directory has and the store has not yet, and returns them.
+func (st *Store) nextShards(f format) []*Shard {
+	first := len(st.shards)
+	for n, name := range f.Names[first:] {
 		st.shards = append(st.shards, &Shard{
-			store: st, ordinal: n, name: name, wake: make(chan struct{}, 1),
+			store: st, ordinal: first + n, name: name, wake: make(chan struct{}, 1),
 			cache:          newObjectCache(st.opts.Databases, st.opts.CacheBytes/len(st.opts.Names)),
 			nextDeadlineMs: math.MaxInt64, staged: newStage(), times: newTimetable(st.tracker.Listed), pending: pending{wake: make(chan struct{}, 1)},
 		})
 	}
-	return st.eachShard(func(s *Shard) error { return s.open(f) })
+	return st.shards[first:]
 }
 
-// eachShard calls fn for all shards at a time, and returns the error of the first shard that has one. A start is mostly that: each
+// eachShard calls fn for all of the shards at a time, and returns the error of the first shard that has one. A start is mostly that: each
 // store has some ten fsyncs to wait for, which a busy disk makes a second for four of them, and what is tracked to read.
-func (st *Store) eachShard(fn func(s *Shard) error) error {
+func eachShard(shards []*Shard, fn func(s *Shard) error) error {
 	var all sync.WaitGroup
-	errs := make([]error, len(st.shards))
-	for n, s := range st.shards {
+	errs := make([]error, len(shards))
+	for n, s := range shards {
 		all.Go(func() { errs[n] = fn(s) }) // waited for below
 	}
 	all.Wait()
 	for n, err := range errs {
 		if err != nil {
-			return fmt.Errorf("shard %s: %w", st.shards[n].name, err)
+			return fmt.Errorf("shard %s: %w", shards[n].name, err)
 		}
 	}
 	return nil
@@ -403,7 +424,7 @@ func (st *Store) openLog(create bool) error {
 	if err := r.checkEnd(); err != nil {
 		return err
 	}
-	return st.eachShard(func(s *Shard) error {
+	return eachShard(st.shards, func(s *Shard) error {
 		if err := s.loadState(); err != nil {
 			return err
 		}

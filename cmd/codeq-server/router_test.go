@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"codeq/config"
+	"codeq/internal/peer"
 )
 
 // TestQueueLibrariesByDefault checks that the keys of one queue are on one shard for those libraries that need no more for it than a
@@ -35,5 +37,58 @@ func TestQueueLibrariesByDefault(t *testing.T) {
 		if slices.Max(used) == slices.Min(used) {
 			t.Errorf("all queues with keys such as %q are on shard %d", queueKeys[0], used[0])
 		}
+	}
+}
+
+// TestPlacementIsChecked starts the server on the data of one with fewer shards: it is refused, and says
+// what to do, where tasks would not be found, and then the former configuration finds them.
+func TestPlacementIsChecked(t *testing.T) {
+	const (
+		premium = "shards: 4\nnamed-shards: [premium]\n"
+		id      = "4097cac6-0004-865d-a9d6-46baa64c3c6f" // of the fifth shard
+	)
+	enqueue, lengthOf := strings.Fields("Q.ENQUEUE mail hello ID "+id), "LLEN codeq:q:mail:s:premium:pending:5"
+	for _, test := range []struct {
+		name, before, after string
+		command             []string
+		refused             string
+		then, want          string // with the former configuration if it is refused
+	}{
+		{"the name of a new shard", "shards: 4\n", premium, strings.Fields("LPUSH codeq:q:mail:s:premium:pending:5 t1"),
+			"go back to supplier hash, without premium in named-shards", lengthOf, "1"},
+		{"the number of a new shard", "shards: 4\n", premium, enqueue, id, "Q.CLAIM w COMMANDS 1 mail", id},
+		{"a new shard", "shards: 4\n", premium, strings.Fields("Q.ENQUEUE mail hello ID t1"), "", "Q.CLAIM w COMMANDS 1 mail", "t1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			serve := func(file string, args ...string) string {
+				t.Helper()
+				s := peer.ForTest(t, peer.Options{Kind: peer.Codeq, Dir: dir, Args: []string{"--config", writeFile(t, file)}})
+				reply, err := s.DialForTest(t).Call(args...)
+				if err == nil {
+					err = s.Term(testContext(t))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return fmt.Sprint(reply)
+			}
+			serve(test.before, test.command...)
+			file := test.after
+			if test.refused != "" {
+				file = test.before
+				s, err := peer.Start(t.Context(), peer.Options{Kind: peer.Codeq, Dir: dir, Args: []string{"--config", writeFile(t, test.after)}})
+				if err == nil {
+					s.Stop()
+					t.Fatal("it started")
+				}
+				if !strings.Contains(err.Error(), test.refused) {
+					t.Fatalf("it is refused with %v, want %s", err, test.refused)
+				}
+			}
+			if reply := serve(file, strings.Fields(test.then)...); !strings.Contains(reply, test.want) {
+				t.Errorf("%s: %s, want %s", test.then, reply, test.want)
+			}
+		})
 	}
 }
