@@ -51,6 +51,8 @@ func (p twinPlacer) PartitionsGroups(int) bool { return false }
 
 func (p twinPlacer) GroupKeys([]byte) [][]byte { return nil }
 
+func (p twinPlacer) Abandoned(int, int, []byte, shard.Former) ([][]byte, error) { return nil, nil }
+
 func (p twinPlacer) Home(element []byte) int {
 	h := fnv.New32a()
 	h.Write(element)

@@ -35,6 +35,8 @@ func (byHash) PartitionsGroups(int) bool { return false }
 
 func (byHash) GroupKeys([]byte) [][]byte { return nil }
 
+func (byHash) Abandoned(int, int, []byte, shard.Former) ([][]byte, error) { return nil, nil }
+
 func (byHash) Home(element []byte) int {
 	n := 0
 	for _, c := range element {

@@ -16,6 +16,7 @@ import (
 
 	"codeq/config"
 	"codeq/internal/clock"
+	"codeq/queue"
 	"codeq/resp"
 	"codeq/scripting"
 	"codeq/shard"
@@ -62,7 +63,7 @@ func openPinned(t testing.TB, fs vfs.FS, name string, options supplier.Options, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	placement := "supplier " + name
+	placement := queue.SupplierWord + " " + name
 	if options.DefaultShard != "" || options.Commands != nil || options.Tenants != nil {
 		placement += fmt.Sprintf(", %s %v %v", options.DefaultShard, options.Commands, options.Tenants)
 	}

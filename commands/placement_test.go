@@ -110,6 +110,74 @@ func files(t *testing.T, fs vfs.FS) string {
 	return s.String()
 }
 
+// TestNamedQueuesAreNotLeft: the keys of a queue on a named shard have the shard's name, by which they are found there whatever the
+// configuration, but not by the commands of queues.
+func TestNamedQueuesAreNotLeft(t *testing.T) {
+	premium := routed{supplier: "static", named: "premium bulk", mapped: "mail=premium"}
+	const enqueue, claim, refused = "q.enqueue mail hello id t1", "q.claim w commands 1 mail", "has tasks at codeq:q:mail:s:premium:pending:0 (database 0) on shard \"premium\", "
+	for name, to := range map[string]routed{
+		"to hash":             {supplier: "hash"},
+		"to task":             {supplier: "task"},
+		"to default":          {supplier: "default"},
+		"without mapping":     {supplier: "static"},
+		"to a default shard":  {supplier: "static", mapped: "mail=default-1"},
+		"to another shard":    {supplier: "static", mapped: "mail=bulk"},
+		"to a pinned one":     {supplier: "static", mapped: "mail=premium", pins: map[int]string{0: "premium"}},
+		"with one more shard": {supplier: "hash", named: "premium bulk third"},
+	} {
+		if to.named == "" {
+			to.named = premium.named
+		}
+		tests := []placementTest{
+			{name: name, from: premium, to: to, fill: enqueue, refused: refused, then: claim, want: "hello"},
+			{name: name + ", claimed", from: premium, to: to, fill: enqueue + "; " + claim, refused: "codeq:q:mail:s:premium:inprog", then: "q.abandon w t1; " + claim, want: "hello"},
+			{name: name + ", paused", from: premium, to: to, fill: "q.pause mail", refused: "has the key codeq:q:mail:s:premium:paused (database 0)", then: enqueue + "; " + claim, want: "*-1"},
+			{name: name + ", empty", from: premium, to: to, fill: enqueue + "; q.purge mail state pending", then: enqueue + "; " + claim, want: "hello"},
+		}
+		for _, tt := range tests {
+			t.Run(tt.name, tt.run)
+		}
+	}
+	pinned := routed{supplier: "static", named: "premium bulk", mapped: "mail=premium", pins: map[int]string{0: "premium"}}
+	more := routed{supplier: "static", named: "premium bulk third", mapped: "mail=premium new=third"}
+	fallback := routed{supplier: "default", named: "premium", fallback: "premium"}
+	for _, tt := range []placementTest{
+		{name: "a mapping for a new queue", from: premium, to: more, fill: enqueue + "; q.enqueue other x", then: claim, want: "hello"},
+		{name: "a paused queue stays", from: premium, to: more, fill: enqueue + "; q.pause mail", then: claim, want: "*-1"},
+		{name: "the default shard", from: fallback, to: routed{supplier: "hash", named: "premium"}, fill: enqueue, refused: refused, then: claim, want: "hello"},
+		{name: "no longer pinned", from: pinned, to: premium, fill: enqueue, refused: "has tasks at codeq:q:mail:pending:0 (database 0) on shard \"premium\"", then: claim, want: "hello"},
+		{name: "no longer pinned, paused", from: pinned, to: premium, fill: "q.pause mail", refused: "has the key codeq:q:mail:paused (database 0)", then: enqueue + "; " + claim, want: "*-1"},
+	} {
+		t.Run(tt.name, tt.run)
+	}
+}
+
+// TestOtherFormsAreLeftAlone: keys in forms that the commands of queues do not look at have to be where they are looked for by their names.
+func TestOtherFormsAreLeftAlone(t *testing.T) {
+	hash, task := routed{supplier: "hash", named: "premium"}, routed{supplier: "task", named: "premium"}
+	static := routed{supplier: "static", named: "premium", mapped: "mail=premium"}
+	const (
+		raw    = "lpush codeq:q:mail:s:premium:pending:5 t1"
+		tagged = "lpush codeq:q:{mail}:s:premium:pending:5 t1"
+		pop    = "rpop codeq:q:mail:s:premium:pending:5"
+	)
+	for _, tt := range []placementTest{
+		{name: "hash to task", from: hash, to: task, fill: raw, then: pop, want: "$2 t1"},
+		{name: "task to hash", from: task, to: hash, fill: raw, then: pop, want: "$2 t1"},
+		{name: "hash to static", from: hash, to: routed{supplier: "static", named: "premium", mapped: "mail=default-0"}, fill: raw, then: pop, want: "$2 t1"},
+		{name: "hash to the form", from: hash, to: static, fill: raw, then: "q.stats mail", want: "$5 ready :1"},
+		{name: "tagged", from: static, to: hash, fill: tagged, then: "rpop codeq:q:{mail}:s:premium:pending:5", want: "$2 t1"},
+		{name: "a mapping", from: hash, to: hash, fill: raw + "; set codeq:q:mail:s:premium:paused 1", then: pop, want: "$2 t1"},
+		{name: "one more shard", from: static, to: routed{supplier: "static", named: "premium bulk", mapped: "mail=premium"},
+			fill: "lpush codeq:q:other:s:premium:pending:5 t1", then: "rpop codeq:q:other:s:premium:pending:5", want: "$2 t1"},
+		{name: "a pause for nobody", from: hash, to: task, fill: "set codeq:q:mail:s:premium:paused 1; set codeq:q:{mail}:s:premium:paused 1"},
+		{name: "a pause for nobody under task", from: task, to: hash, fill: "set codeq:q:mail:paused 1; set codeq:q:{mail}:s:premium:paused 1"},
+		{name: "with the wrong shard", from: static, to: hash, fill: "set codeq:q:mail:s:default-1:paused 1; lpush codeq:q:mail:s:default-0:pending:0 t1"},
+	} {
+		t.Run(tt.name, tt.run)
+	}
+}
+
 // TestNewShardsHideNothing: a new named shard takes over the keys that have its name, and the ids that have its number.
 func TestNewShardsHideNothing(t *testing.T) {
 	id := string(supplier.AppendID(nil, 2, [16]byte{7}))
@@ -152,4 +220,41 @@ func TestNewShardsHideNothing(t *testing.T) {
 	}
 	t.Run("with another supplier", (&placementTest{from: routed{supplier: "hash"}, to: routed{supplier: "static", named: "premium", mapped: "other=premium"},
 		fill: "q.enqueue sms hello id " + id, refused: "with premium added", then: "q.claim w commands 1 sms", want: "hello"}).run)
+}
+
+// TestPausesAreKept: a queue that is paused is paused still, or the start is refused.
+func TestPausesAreKept(t *testing.T) {
+	hash, task := routed{supplier: "hash", named: "premium"}, routed{supplier: "task", named: "premium"}
+	on := func(shard string) routed {
+		return routed{supplier: "static", named: "premium", mapped: "mail=" + shard}
+	}
+	pinned := func(r routed, shard string) routed {
+		r.pins = map[int]string{0: shard}
+		return r
+	}
+	const enqueue, pause, claim, key, spread = "q.enqueue mail p", "q.pause mail", "q.claim w commands 1 mail", "has the key codeq:q:mail:paused (database 0)", "has the key codeq:q:mail:s:default-0:paused (database 0)"
+	for _, tt := range []placementTest{
+		{name: "hash to task", from: hash, to: task, refused: key},
+		{name: "task to hash", from: task, to: hash, refused: spread},
+		{name: "static to static", from: on("default-0"), to: on("default-1"), refused: key},
+		{name: "static to a named shard", from: on("default-0"), to: on("premium"), refused: key},
+		{name: "static to task", from: on("default-0"), to: task, refused: key},
+		{name: "task to static", from: task, to: on("default-0"), refused: spread},
+		{name: "pinned elsewhere", from: pinned(task, "default-0"), to: pinned(task, "default-1"), refused: key},
+		{name: "pinned and spread", from: pinned(task, "default-0"), to: task, refused: key},
+		{name: "spread and pinned", from: task, to: pinned(task, "default-0"), refused: spread},
+		{name: "task with one more shard", from: task, to: routed{supplier: "task", named: "premium bulk"}, refused: spread},
+		{name: "hash with one more shard", from: hash, to: routed{supplier: "hash", named: "premium bulk"}},
+		{name: "the same place", from: on("default-0"), to: routed{supplier: "default", named: "premium"}},
+		{name: "another mapping", from: on("default-0"), to: on("default-0 new=premium")},
+		{name: "another pin", from: task, to: routed{supplier: "task", named: "premium", pins: map[int]string{3: "premium"}}},
+		{name: "pinned and the same", from: pinned(task, "default-0"), to: pinned(hash, "default-0")},
+	} {
+		tt.fill, tt.then, tt.want = pause, enqueue+"; "+claim, "*-1"
+		t.Run(tt.name, tt.run)
+		if tt.refused != "" {
+			tt.fill, tt.refused, tt.want = pause+"; q.resume mail", "", "*1"
+			t.Run(tt.name+", resumed", tt.run)
+		}
+	}
 }

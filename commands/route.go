@@ -2,6 +2,7 @@ package commands
 
 import (
 	"codeq/commands/spec"
+	"codeq/queue"
 	"codeq/shard"
 	"codeq/supplier"
 )
@@ -104,6 +105,11 @@ func (p placer) PartitionsGroups(db int) bool { return p.router.Spreads(db) }
 
 // GroupKeys lists the keys of a queue that hold its tasks.
 func (p placer) GroupKeys(group []byte) [][]byte { return supplier.TaskKeys(group) }
+
+// Abandoned lists the keys of a queue on a shard that the commands of queues would no longer look at.
+func (p placer) Abandoned(db, ordinal int, group []byte, before shard.Former) ([][]byte, error) {
+	return queue.Abandoned(p.router, db, ordinal, group, before)
+}
 
 // Home is the shard of an element of a partitioned key.
 func (p placer) Home(element []byte) int { return p.router.Home(element) }

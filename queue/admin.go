@@ -415,6 +415,8 @@ func (q *Queues) RouteTask(db int, id []byte) Route {
 }
 
 // pinned tells whether the database has all its keys on one shard.
-func (q *Queues) pinned(db int) bool {
-	return q.router.Route(db, []byte(tasksKey)).Kind != supplier.Partitioned
+func (q *Queues) pinned(db int) bool { return pinned(q.router, db) }
+
+func pinned(router *supplier.Router, db int) bool {
+	return router.Route(db, []byte(tasksKey)).Kind != supplier.Partitioned
 }

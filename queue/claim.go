@@ -464,8 +464,11 @@ func (t *Tx) paused(policy *Policy) (bool, error) {
 
 // pausedOn is the key that is there while a spread queue is paused on a shard: each has its own, so that a claim needs no other's lock.
 func (t *Tx) pausedOn(ordinal int) []byte {
-	key := supplier.Key{Command: t.queue.command, Tenant: t.queue.tenant, State: supplier.Paused,
-		Shard: []byte(t.queues.router.Topology().Name(ordinal))}
-	t.key = key.AppendTo(t.key[:0])
+	t.key = appendPausedOn(t.key[:0], t.queues.router, Name{t.queue.command, t.queue.tenant}, ordinal)
 	return t.key
+}
+
+func appendPausedOn(dst []byte, router *supplier.Router, name Name, ordinal int) []byte {
+	key := supplier.Key{Command: name.Command, Tenant: name.Tenant, State: supplier.Paused, Shard: []byte(router.Topology().Name(ordinal))}
+	return key.AppendTo(dst)
 }

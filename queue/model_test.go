@@ -91,6 +91,10 @@ func (p placer) PartitionsGroups(db int) bool { return p.Spreads(db) }
 
 func (p placer) GroupKeys(group []byte) [][]byte { return supplier.TaskKeys(group) }
 
+func (p placer) Abandoned(db, ordinal int, group []byte, before shard.Former) ([][]byte, error) {
+	return Abandoned(p.Router, db, ordinal, group, before)
+}
+
 func (p placer) Partitioned(db int) [][]byte { return p.PartitionedKeys(db) }
 
 func newMachine(t rapid.TB, name string) *machine {

@@ -260,20 +260,29 @@ func (t *Tx) locateIn(db int, name Name) error {
 	l.base = l.base[:0] // so that a failure leaves nothing behind
 	l.db, l.policy = db, nil
 	l.command, l.tenant = append(l.command[:0], name.Command...), append(l.tenant[:0], name.Tenant...)
-	router := t.queues.router
-	base := inProgressKey(t.key[:0], name, nil)
-	route := router.Route(db, base)
-	if route.Err != nil {
-		return route.Err
-	}
-	// Queues of a named shard have its name in their keys; not so in a database that is pinned, where all keys are.
-	if topology := router.Topology(); route.Shard >= topology.Default && !t.queues.pinned(db) {
-		base = inProgressKey(base[:0], name, []byte(topology.Name(route.Shard)))
+	base, shard, err := ownKey(t.key[:0], t.queues.router, db, name)
+	if err != nil {
+		return err
 	}
 	t.key = base[:0]
-	l.shard = route.Shard
+	l.shard = shard
 	l.base = append(l.base, base[:len(base)-len(supplier.InProgress.String())]...)
 	return nil
+}
+
+// ownKey makes the key of a queue's claimed tasks, in the form of those keys that the commands of queues work on, with the memory of dst. It
+// tells on which shard they are, 0 where queues are spread.
+func ownKey(dst []byte, router *supplier.Router, db int, name Name) (key []byte, shard int, err error) {
+	key = inProgressKey(dst, name, nil)
+	route := router.Route(db, key)
+	if route.Err != nil {
+		return key, 0, route.Err
+	}
+	// Queues of a named shard have its name in their keys; not so in a database that is pinned, where all keys are.
+	if topology := router.Topology(); route.Shard >= topology.Default && !pinned(router, db) {
+		key = inProgressKey(key[:0], name, []byte(topology.Name(route.Shard)))
+	}
+	return key, route.Shard, nil
 }
 
 // place is the key of a place of the queue that t works on. It is valid until the next one is asked for, or where queues are spread

@@ -19,12 +19,22 @@ func pinsOf(placement string) string {
 	return pins
 }
 
+// formerly is how the keys of the database were placed when FORMAT was written.
+func (st *Store) formerly(f *format, db int) Former {
+	pinned := strings.Contains(f.Placement, fmt.Sprintf("%s %d=", PinWord, db))
+	before := Former{Shards: len(f.Names), Pinned: pinned, Partitioned: f.Partitioned && !pinned}
+	if f.Placement != st.opts.Placement {
+		before.Placement = f.Placement
+	}
+	return before
+}
+
 // added is the names of the shards that the directory does not have yet.
 func (st *Store) added(f *format) []string { return st.opts.Names[len(f.Names):] }
 
 // checkPlacement refuses a store whose keys would be looked for where they are not. FORMAT remembers how they were placed, and
 // while that and the shards stay as they are there is nothing to check. Otherwise every key of every group has to be where it would be put
-// now; and so, if databases were pinned or set free or there are more shards, has every other key, which takes a
+// now, and still be of use there; and so, if databases were pinned or set free or there are more shards, has every other key, which takes a
 // look at all that is stored. Where groups become partitioned there may be none, since their elements' homes were not asked for before.
 //
 // Only the shards that the directory had before are open, and nothing but the caller works on them. FORMAT has the new shards from here on.
@@ -70,15 +80,18 @@ func (d DB) checkPlaced(ordinal int, f *format) error {
 	if err := d.Groups(ordinal, func(group string) { groups = append(groups, group) }); err != nil {
 		return err
 	}
-	placer := d.tx.store.placer
+	placer, before := d.tx.store.placer, d.tx.store.formerly(f, d.n)
 	for _, group := range groups {
-		var strays [][]byte
+		strays, err := placer.Abandoned(d.n, ordinal, []byte(group), before)
+		if err != nil {
+			return err
+		}
 		for _, key := range placer.GroupKeys([]byte(group)) {
 			p, err := placer.Place(d.n, key)
 			if err != nil {
 				return err
 			}
-			if p.Partitioned && !f.Partitioned || !p.Partitioned && p.Shard != ordinal {
+			if p.Partitioned && !before.Partitioned || !p.Partitioned && p.Shard != ordinal {
 				strays = append(strays, key)
 			}
 		}
@@ -94,8 +107,11 @@ func (d DB) checkPlaced(ordinal int, f *format) error {
 // checkGone refuses a key of a group that is on the shard and should not be.
 func (d DB) checkGone(ordinal int, key []byte, f *format) error {
 	s, o, err := d.at(ordinal, key)
-	if err != nil || o.kind == KindNone {
+	switch {
+	case err != nil || o.kind == KindNone:
 		return err
+	case o.kind == KindString: // which holds no tasks
+		return s.misplaced(fmt.Sprintf("the key %s", key), "resume the queue or remove the key", d.n, f)
 	}
 	return s.misplaced(fmt.Sprintf("tasks at %s", key), "empty the queue or the database", d.n, f)
 }

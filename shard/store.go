@@ -40,7 +40,18 @@ type Placer interface {
 	PartitionsGroups(db int) bool
 	// GroupKeys lists those keys of a group that hold what it is for: as a rule they are placed alike.
 	GroupKeys(group []byte) [][]byte
+	// Abandoned lists those keys of a group that may be on the shard and that were of use there under the former placement, but are no longer,
+	// whether they would be placed there or not, for other keys are looked at now in place of them.
+	Abandoned(db, ordinal int, group []byte, before Former) ([][]byte, error)
 	Home(element []byte) int
+}
+
+// Former is how the keys of a database were placed before.
+type Former struct {
+	Placement   string // see Options; empty: it is not known, or has not changed
+	Shards      int    // how many there were
+	Pinned      bool   // all keys were on one shard
+	Partitioned bool   // keys of groups were placed in fragments
 }
 
 // FsyncPolicy is Redis' appendfsync: what an acknowledged write survives.

@@ -41,6 +41,8 @@ func (p testPlacer) PartitionsGroups(int) bool { return false }
 
 func (p testPlacer) GroupKeys([]byte) [][]byte { return nil }
 
+func (p testPlacer) Abandoned(int, int, []byte, Former) ([][]byte, error) { return nil, nil }
+
 func (p testPlacer) Home(element []byte) int {
 	h := fnv.New32a()
 	h.Write(element)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"codeq/config"
+	"codeq/queue"
 	"codeq/shard"
 	"codeq/supplier"
 )
@@ -33,7 +34,7 @@ func newRouter(c *config.Config) (*supplier.Router, error) {
 
 // placement is what decides where queues are, as text: a data directory remembers it. Words that are the same mean the same.
 func placement(c *config.Config) string {
-	words := []string{"supplier " + c.Supplier}
+	words := []string{queue.SupplierWord + " " + c.Supplier}
 	if c.StaticDefaultShard != "" {
 		words = append(words, "static-default-shard "+c.StaticDefaultShard)
 	}

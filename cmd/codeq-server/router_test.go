@@ -40,11 +40,12 @@ func TestQueueLibrariesByDefault(t *testing.T) {
 	}
 }
 
-// TestPlacementIsChecked starts the server on the data of one with fewer shards: it is refused, and says
-// what to do, where tasks would not be found, and then the former configuration finds them.
+// TestPlacementIsChecked starts the server on the data of one with another supplier, other mappings and further shards: it is refused, and says
+// what to do, where tasks or a pause would not be found, and then the former configuration finds them.
 func TestPlacementIsChecked(t *testing.T) {
 	const (
 		premium = "shards: 4\nnamed-shards: [premium]\n"
+		mail    = premium + "supplier: static\nstatic:\n  commands:\n    mail: premium\n"
 		id      = "4097cac6-0004-865d-a9d6-46baa64c3c6f" // of the fifth shard
 	)
 	enqueue, lengthOf := strings.Fields("Q.ENQUEUE mail hello ID "+id), "LLEN codeq:q:mail:s:premium:pending:5"
@@ -54,10 +55,16 @@ func TestPlacementIsChecked(t *testing.T) {
 		refused             string
 		then, want          string // with the former configuration if it is refused
 	}{
+		{"another supplier", mail, premium + "supplier: hash\n", enqueue, "tasks at codeq:q:mail:s:premium:pending:0", "Q.CLAIM w COMMANDS 1 mail", id},
+		{"another mapping", mail, strings.Replace(mail, "mail: premium", "mail: default-1", 1), enqueue,
+			"go back to supplier static, static-commands mail=premium, or start with it once more", "Q.CLAIM w COMMANDS 1 mail", id},
+		{"a mapping for a new queue", mail, mail + "    new: default-1\n", enqueue, "", "Q.CLAIM w COMMANDS 1 mail", id},
 		{"the name of a new shard", "shards: 4\n", premium, strings.Fields("LPUSH codeq:q:mail:s:premium:pending:5 t1"),
 			"go back to supplier hash, without premium in named-shards", lengthOf, "1"},
+		{"the name in another placement", premium + "supplier: hash\n", premium + "supplier: task\n", strings.Fields("LPUSH codeq:q:mail:s:premium:pending:5 t1"), "", lengthOf, "1"},
 		{"the number of a new shard", "shards: 4\n", premium, enqueue, id, "Q.CLAIM w COMMANDS 1 mail", id},
 		{"a new shard", "shards: 4\n", premium, strings.Fields("Q.ENQUEUE mail hello ID t1"), "", "Q.CLAIM w COMMANDS 1 mail", "t1"},
+		{"a pause", "shards: 4\n", "shards: 4\nsupplier: task\n", strings.Fields("Q.PAUSE mail"), "has the key codeq:q:mail:paused", "GET codeq:q:mail:paused", "1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
