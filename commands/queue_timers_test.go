@@ -170,6 +170,7 @@ func TestLeaseRunsOutUnderOtherForms(t *testing.T) {
 				`"workerId":"w","attempts":1,"maxAttempts":5}`, i))
 			c.want(":1 +OK", fmt.Sprintf("sadd codeq:q:%s:inprog %d", form, i), fmt.Sprintf("setex codeq:lease:%d 1 w", i))
 		}
+		c.send("set codeq:q:a:s:broken:inprog x", "set codeq:q:a:s:broken:pending:0 x") // of a wrong type, so there is nothing; refused where it is spread
 		counts := func(ready, delayed, inProgress int) {
 			t.Helper()
 			want := fmt.Sprintf("$7 delayed :%d $10 inProgress :%d $3 dlq :0 ", delayed, inProgress)

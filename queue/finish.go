@@ -161,13 +161,16 @@ func (t *Tx) takeOut(at string) (found bool, err error) {
 	return found, err
 }
 
-// takeOutElsewhere is takeOut for the other forms of the queue's keys.
+// takeOutElsewhere is takeOut for the other forms of the queue's keys. Keys of a wrong type have no tasks.
 func (t *Tx) takeOutElsewhere(at string) (found bool, err error) {
 	own := t.queue.base
 	defer func() { t.queue.base = own }()
 	for _, base := range t.otherForms() {
 		t.queue.base = base
-		if found, err = t.takeOutOf(at); found || err != nil {
+		if found, err = t.takeOutOf(at); err == shard.ErrWrongType {
+			continue
+		}
+		if found || err != nil {
 			return found, err
 		}
 	}
