@@ -10,7 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"codeq/scripting"
-	"codeq/supplier"
 )
 
 // eventually sends the lines until the reply is as wanted: what timers do comes soon after the clock was moved.
@@ -154,48 +153,6 @@ func TestOrphans(t *testing.T) {
 	c.want("*1 $1 4", "smembers codeq:q:a:dlq")
 }
 
-// TestLeaseRunsOutUnderOtherForms: a task whose lease has run out goes back to the keys that it was claimed from, and nowhere else, be they of a shard
-// that there is or of none. What is there is counted, and ended as others are.
-func TestLeaseRunsOutUnderOtherForms(t *testing.T) {
-	for _, name := range []string{"hash", "task"} {
-		s, err := openRouted(t, vfs.NewMem(), name, supplier.Options{Topology: supplier.Topology{Default: 3, Named: []string{"premium"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.set("queues", "a backoff=fixed backoff-base=1s")
-		c := s.client()
-		forms := []string{"{a}", "a:s:premium", "a:s:default-1", "a:s:gold", "{a}:s:premium"}
-		for i, form := range forms {
-			c.want(":1", fmt.Sprintf(`hset codeq:tasks %d {"id":"%[1]d","command":"A","payload":"p","status":"IN_PROGRESS","lastKnownLocation":"INPROG_SET",`+
-				`"workerId":"w","attempts":1,"maxAttempts":5}`, i))
-			c.want(":1 +OK", fmt.Sprintf("sadd codeq:q:%s:inprog %d", form, i), fmt.Sprintf("setex codeq:lease:%d 1 w", i))
-		}
-		c.send("set codeq:q:a:s:broken:inprog x", "set codeq:q:a:s:broken:pending:0 x") // of a wrong type, so there is nothing; refused where it is spread
-		counts := func(ready, delayed, inProgress int) {
-			t.Helper()
-			want := fmt.Sprintf("$7 delayed :%d $10 inProgress :%d $3 dlq :0 ", delayed, inProgress)
-			if got := c.send("q.stats a"); !strings.Contains(got, want) || !strings.Contains(got, fmt.Sprintf(" $5 ready :%d ", ready)) {
-				t.Errorf("%s: %s, want %d ready and %s", name, got, ready, want)
-			}
-		}
-		counts(0, 0, len(forms))
-		s.clock.Advance(time.Second + 16*time.Millisecond)
-		for i, form := range forms {
-			c.eventually(fmt.Sprintf("*1 $1 %d :0", i), fmt.Sprintf("zrange codeq:q:%s:delayed 0 -1", form), fmt.Sprintf("exists codeq:q:%s:inprog", form))
-		}
-		counts(0, len(forms), 0)
-		s.clock.Advance(time.Second)
-		for i, form := range forms {
-			c.eventually(fmt.Sprintf("*1 $1 %d", i), fmt.Sprintf("lrange codeq:q:%s:pending:0 0 -1", form))
-		}
-		counts(len(forms), 0, 0)
-		c.want(":0 *-1", "exists codeq:q:a:pending:0", "q.claim w commands 1 a")
-		for i, form := range forms {
-			c.want(":1 :0", fmt.Sprintf("q.cancel %d", i), fmt.Sprintf("exists codeq:q:%s:pending:0", form))
-		}
-	}
-}
-
 // TestOrphansWhileOthersFlush: orphans are found though another database is emptied all the time.
 func TestOrphansWhileOthersFlush(t *testing.T) {
 	s := startQueues(t)
@@ -217,6 +174,17 @@ func TestOrphansWhileOthersFlush(t *testing.T) {
 		runtime.Gosched()
 	}
 	t.Error("the task is still in progress")
+}
+
+// TestManyDueInASwappedDatabase: more is due than one look does, in a database that the same transaction has swapped. Who looks finds it done.
+func TestManyDueInASwappedDatabase(t *testing.T) {
+	const tasks = 3000
+	s := startQueues(t)
+	c, other := s.client(), s.client()
+	c.send("select 1", fmt.Sprintf("q.menqueue a %d%s delay 1000", tasks, strings.Repeat(" p", tasks)))
+	other.send("multi", "swapdb 0 1", "zcard codeq:q:a:delayed", "llen codeq:q:a:pending:0")
+	s.clock.Advance(time.Second)
+	other.want(fmt.Sprintf("*3 +OK :0 :%d", tasks), "exec")
 }
 
 func TestRetention(t *testing.T) {

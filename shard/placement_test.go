@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -196,5 +197,53 @@ func TestMoreShardsAreChecked(t *testing.T) {
 			}
 			t.Logf("%d crashes", len(images))
 		})
+	}
+}
+
+// killed returns what a kill leaves of a store whose database 1 fn has changed.
+func killed(t *testing.T, opts Options, fs *vfs.MemFS, fn func(db DB) error) *vfs.MemFS {
+	t.Helper()
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	tx := st.NewTx()
+	tx.Begin(st.All())
+	if err := errors.Join(fn(tx.DB(1)), tx.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Wait(tx.End()); err != nil {
+		t.Fatal(err)
+	}
+	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
+}
+
+// TestWhatIsReplayedIsChecked: keys of which the log alone has been told are looked at like all others.
+func TestWhatIsReplayedIsChecked(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	image := killed(t, grownOptions(fs, 2), fs, func(db DB) error { return db.Set([]byte(grownKey), nil, 0) })
+	refuse(t, grownOptions(image, 3), "has the key")
+}
+
+// TestWhatIsReplayedIsRegistered: so they are when a store that has no registry gets one.
+func TestWhatIsReplayedIsRegistered(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	image := killed(t, grownOptions(fs, 2), fs, func(db DB) error { // nothing is tracked, so nothing is registered
+		z, err := db.ZSet([]byte("agenda:1"))
+		if err == nil {
+			_, err = z.Set([]byte("a"), 1)
+		}
+		return err
+	})
+	opts := grownOptions(image, 2)
+	opts.Tracker = &diary{told: make(chan struct{}, 1)}
+	st := openTest(t, opts)
+	defer closeTest(t, st)
+	registered := 0
+	for _, s := range st.shards {
+		s.mu.Lock()
+		registered += len(s.times.registry)
+		s.mu.Unlock()
+	}
+	if registered == 0 {
+		t.Error("the agenda is not registered")
 	}
 }

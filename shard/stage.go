@@ -95,15 +95,17 @@ func (g *stage) reset() {
 
 // groupOf is the part of a key that names the collection or the keyspace that the row belongs to, or else the kind of row. It
 // is what iterators keep to.
-func groupOf(key []byte) []byte {
-	n := 1
-	switch key[0] {
+func groupOf(key []byte) []byte { return key[:min(groupLen(key[0]), len(key))] }
+
+// groupLen is the length of a group of a kind of rows.
+func groupLen(kind byte) int {
+	switch kind {
 	case rowElement, rowScore, rowSlot, rowGroup, rowConsumer:
-		n = elementPrefixLen
+		return elementPrefixLen
 	case rowMeta:
-		n = spacePrefixLen
+		return spacePrefixLen
 	}
-	return key[:min(n, len(key))]
+	return 1
 }
 
 // putAll stages rows. Where each of them belongs is hardly ever in a cache of the processor, and to wait for one after the other would take
@@ -233,8 +235,11 @@ func (g *stage) get(hash uint32, key []byte) (val []byte, deleted, ok bool) {
 	return g.valOf(row), row.deleted, true
 }
 
-// isWithin tells whether all keys before end, from the group's on, are the group's.
+// isWithin tells whether all keys before end, from the group's on, are the group's. What is too short to name a group has many.
 func isWithin(group, end []byte) bool {
+	if len(group) < groupLen(group[0]) {
+		return false
+	}
 	next := upperBound(group)
 	return next == nil || bytes.Compare(end, next) <= 0
 }

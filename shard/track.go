@@ -558,8 +558,7 @@ func (s *Shard) lapsed(o *object) error {
 
 // overdue is an agenda at which more is due than a look can do at once.
 type overdue struct {
-	db      int
-	key     string
+	agendaKey
 	ordinal int
 	at      time.Time // by then
 }
@@ -579,7 +578,7 @@ func (s *Shard) prompt(o *object, nowMs int64) error {
 		return err
 	}
 	tx.catchUps++
-	tx.overdue, tx.wanted = overdue{o.db.n, o.key, s.ordinal, tx.began}, tx.locked
+	tx.overdue, tx.wanted = overdue{a.agendaKey, s.ordinal, tx.began}, tx.locked
 	return ErrConflict
 }
 
@@ -588,11 +587,16 @@ func (st *Store) catchUp(late overdue) {
 	tx, shards := st.NewTx(), MaskOf(late.ordinal)
 	for range maxCatchUpCommits {
 		tx.Begin(shards)
+		db, ok := st.shards[late.ordinal].databaseOf(late.space)
+		if !ok {
+			tx.End()
+			return
+		}
 		if now := tx.Began(); now.Before(late.at) {
 			tx.SetTime(late.at)
 		}
 		tx.Mute(true)
-		again, err := st.tracker.Due(DB{tx: tx, n: late.db}, late.ordinal, []byte(late.key), promptLimit)
+		again, err := st.tracker.Due(DB{tx: tx, n: db}, late.ordinal, []byte(late.key), promptLimit)
 		more := again != 0 && again <= tx.nowMs
 		if err == nil {
 			err = tx.Commit()
@@ -646,24 +650,36 @@ func (d DB) Groups(ordinal int, fn func(group string)) error {
 	if err != nil {
 		return err
 	}
+	space := s.state.spaces[d.n].id
+	for k := range s.times.registry {
+		if k.space == space && k.kind == listedGroup {
+			fn(k.name)
+		}
+	}
+	s.begunGroups(space, fn)
+	return nil
+}
+
+// BegunGroups visits the groups of the database of which the transaction itself has made the first key, on the shards that it holds.
+func (d DB) BegunGroups(fn func(group string)) {
+	for ordinal, s := range d.tx.store.shards {
+		if d.tx.locked.Has(ordinal) {
+			s.begunGroups(s.state.spaces[d.n].id, fn)
+		}
+	}
+}
+
+func (s *Shard) begunGroups(space uint32, fn func(group string)) {
 	for _, o := range s.dirty {
 		if o.track != nil {
 			s.list(o)
 		}
 	}
-	space := s.state.spaces[d.n].id
-	visit := func(k registryKey) {
+	for _, k := range s.times.listed {
 		if k.space == space && k.kind == listedGroup {
 			fn(k.name)
 		}
 	}
-	for k := range s.times.registry {
-		visit(k)
-	}
-	for _, k := range s.times.listed {
-		visit(k)
-	}
-	return nil
 }
 
 // Keyspace is a number for what the database has on the shard, another one once it was emptied or has changed places with another database.
