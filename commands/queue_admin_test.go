@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"codeq/resp"
 	"codeq/shard"
 	"codeq/supplier"
 )
@@ -243,6 +244,8 @@ func TestPurgeCount(t *testing.T) {
 	c.want(":1 :1 *1 $1 5", "q.purge a state pending count 1", "q.purge a state delayed count 1", "zrange codeq:q:a:delayed 0 -1")
 	c.want(":1 :0 :1 :0", "q.purge a state pending count 5", "q.purge a state pending count 5", "q.purge a state delayed count 5", "dbsize")
 	c.want("-ERR COUNT is out of range: give 1 to 2147483647", "q.purge a state pending count 0")
+	c.send("q.enqueue a p id 7 priority 9", "set codeq:q:a:pending:3 x")
+	c.want("-"+string(resp.ErrWrongType)+" :1", "q.purge a state pending count 1", "llen codeq:q:a:pending:9") // nothing is taken then
 }
 
 // TestPurgeLeavesWhatIsElsewhere: clients that work in steps leave entries behind in pending lists, of tasks that are claimed, delayed or have ended.

@@ -79,24 +79,6 @@ func TestLifeOfATask(t *testing.T) {
 		"tenantId acme createdAt "+testNow+" updatedAt 2026-01-02T03:04:06Z"), "q.get 2")
 }
 
-// TestOtherForms: a client's task may be in keys of another form than this server's commands use, or in none at all.
-func TestOtherForms(t *testing.T) {
-	s := startQueues(t)
-	c := s.client()
-	for id, state := range map[string]string{
-		"1": `"status":"PENDING","lastKnownLocation":"PENDING_LIST"`, "2": `"status":"PENDING","lastKnownLocation":"DELAYED_ZSET"`,
-		"3": `"status":"IN_PROGRESS","lastKnownLocation":"INPROG_SET","workerId":"w","attempts":1`,
-		"4": `"status":"IN_PROGRESS","lastKnownLocation":"INPROG_SET","workerId":"w","attempts":1`, "6": `"status":"PENDING"`} {
-		c.want(":1", `hset codeq:tasks `+id+` {"id":"`+id+`","command":"a","payload":"p",`+state+`,"maxAttempts":2}`)
-	}
-	c.want(":1 :1 :1", "lpush codeq:q:{a}:pending:0 1", "zadd codeq:q:{a}:delayed 9e9 2", "sadd codeq:q:{a}:inprog 3")
-	c.want("+OK +OK", "setex codeq:lease:3 60 w", "setex codeq:lease:4 60 w")
-	c.want(":1 :1 *2 $7 delayed :0 +OK", "q.cancel 1", "q.cancel 2", "q.nack w 3 delay 0", "q.submit w 4")
-	c.want(":0", "q.cancel 6") // an old client has it in its hands
-	c.want(":0", "exists codeq:q:{a}:delayed codeq:q:{a}:inprog codeq:lease:3 codeq:lease:4")
-	c.want("$1 5 *1 $1 5 *1 $1 3", "q.enqueue a p id 5", "lrange codeq:q:a:pending:0 0 -1", "lrange codeq:q:{a}:pending:0 0 -1")
-}
-
 // TestTasksAreCodeQs: what is stored is what codeQ would have written, byte for byte, but for a retention that is longer by a sixteenth.
 func TestTasksAreCodeQs(t *testing.T) {
 	c := startQueues(t).client()

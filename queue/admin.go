@@ -244,6 +244,11 @@ func (t *Tx) takeEntries(place Place, count int64) ([][]byte, error) {
 
 // popPending takes the entries of up to count tasks that would be claimed next.
 func (t *Tx) popPending(count int64) (ids [][]byte, err error) {
+	for priority := range supplier.MaxPriority + 1 { // a wrong type is found before anything is taken
+		if _, err := t.db.List(t.pending(priority)); err != nil {
+			return nil, err
+		}
+	}
 	for priority := supplier.MaxPriority; priority >= 0; priority-- {
 		list, err := t.db.List(t.pending(priority))
 		if err != nil {
@@ -350,7 +355,7 @@ func (t *Tx) Cleanup(untilMs int64, count int) (n int64, err error) {
 				return n, err
 			}
 			for _, id := range ids {
-				if int(n) == count {
+				if int(n) == count || kept == cleanupKeeps {
 					break
 				}
 				removed, err := t.retireOne(id, untilMs)

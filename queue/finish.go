@@ -150,31 +150,18 @@ func (t *Tx) putResult(status string, s Submission) error {
 }
 
 // takeOut takes the task out of the place that its JSON names, and tells whether it was there. With a claim it ends the lease.
-// A client may have put the task under another form of the queue's keys, so where it is not found these are tried.
+// A client may have put the task under another form of the queue's keys.
 func (t *Tx) takeOut(at string) (found bool, err error) {
-	if found, err = t.takeOutOf(at); !found && err == nil {
-		found, err = t.takeOutElsewhere(at)
+	switch at {
+	case atPending, atDelayed, atInProgress, atDLQ:
+	default:
+		return false, nil
 	}
+	found, err = t.inForms(func() (bool, error) { return t.takeOutOf(at) })
 	if err == nil && at == atInProgress {
 		_, err = t.db.Delete(t.lease(t.task.id))
 	}
 	return found, err
-}
-
-// takeOutElsewhere is takeOut for the other forms of the queue's keys. Keys of a wrong type have no tasks.
-func (t *Tx) takeOutElsewhere(at string) (found bool, err error) {
-	own := t.queue.base
-	defer func() { t.queue.base = own }()
-	for _, base := range t.otherForms() {
-		t.queue.base = base
-		if found, err = t.takeOutOf(at); err == shard.ErrWrongType {
-			continue
-		}
-		if found || err != nil {
-			return found, err
-		}
-	}
-	return false, nil
 }
 
 // takeOutOf is takeOut for one form of the queue's keys.

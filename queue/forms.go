@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"codeq/shard"
@@ -58,20 +59,63 @@ func (t *Tx) otherForms() (bases [][]byte) {
 	l := &t.queue
 	name := Name{l.command, l.tenant}
 	add := func(group []byte) {
-		base := group[:len(group)-len(supplier.InProgress.String())]
-		if !bytes.Equal(base, l.base) && !slices.ContainsFunc(bases, func(b []byte) bool { return bytes.Equal(b, base) }) {
+		if base := group[:len(group)-len(supplier.InProgress.String())]; !bytes.Equal(base, l.base) {
 			bases = append(bases, base)
 		}
 	}
-	add(inProgressKey(nil, name, nil))
-	tagged := supplier.Key{Command: name.Command, Tenant: name.Tenant, State: supplier.InProgress, Tagged: true}
-	if tagged.Validate() == nil { // it may be of this very transaction, and not listed yet
-		add(tagged.AppendTo(nil))
+	for _, tagged := range [...]bool{false, true} { // it may be of this very transaction, and not noted yet
+		key := supplier.Key{Command: name.Command, Tenant: name.Tenant, State: supplier.InProgress, Tagged: tagged}
+		if key.Validate() == nil {
+			add(key.AppendTo(nil))
+		}
 	}
+	common := bases
 	for _, group := range t.queues.forms.list(name) {
-		add([]byte(group))
+		if !hasBase(common, group) {
+			add([]byte(group))
+		}
 	}
+	t.db.BegunGroups(func(group string) {
+		if k, ok := supplier.ParseKey([]byte(group)); ok && name.is(Name{k.Command, k.Tenant}) && !hasBase(bases, group) {
+			add([]byte(group))
+		}
+	})
 	return bases
+}
+
+// hasBase tells whether one of the bases is that of the group.
+func hasBase(bases [][]byte, group string) bool {
+	return slices.ContainsFunc(bases, func(base []byte) bool {
+		state, ok := strings.CutPrefix(group, string(base))
+		return ok && state == supplier.InProgress.String()
+	})
+}
+
+// inForms calls fn with t working on one form of the queue's keys after the other, its own first, until it returns true. A form of which a key is
+// of a wrong type has nothing there. Those on shards that can be had at once come before the others, so that nothing waits for a shard without need.
+func (t *Tx) inForms(fn func() (bool, error)) (done bool, err error) {
+	if done, err = fn(); done || err != nil && err != shard.ErrWrongType {
+		return done, err
+	}
+	own := t.queue.base
+	defer func() { t.queue.base = own }()
+	var later [][]byte
+	for _, t.queue.base = range t.otherForms() {
+		route := t.queues.router.Route(t.db.Number(), t.place(supplier.InProgress))
+		if route.Err == nil && route.Kind == supplier.Single && !t.db.TryHold(route.Shard) {
+			later = append(later, t.queue.base)
+			continue
+		}
+		if done, err := fn(); done || err != nil && err != shard.ErrWrongType {
+			return done, err
+		}
+	}
+	for _, t.queue.base = range later {
+		if done, err := fn(); done || err != nil && err != shard.ErrWrongType {
+			return done, err
+		}
+	}
+	return false, err // of the own form
 }
 
 // ShardsOfForms is where the queue of the database may have tasks under keys of any form.
@@ -90,27 +134,37 @@ func (q *Queues) ShardsOfForms(db int, name Name) (mask shard.Mask, err error) {
 // toClaimed makes t work on the form of the queue's keys under which the task that was loaded is claimed, if that is another one than its own,
 // so that the task goes back to where its client looks for it. What t works on is not as locate would have it then: the caller puts the base back.
 func (t *Tx) toClaimed() error {
-	if here, err := t.claimedHere(); here || err != nil {
-		return err
-	}
-	own := t.queue.base
-	for _, t.queue.base = range t.otherForms() {
-		if here, err := t.claimedHere(); here || err != nil {
-			return err
+	form := t.queue.base
+	_, err := t.inForms(func() (bool, error) {
+		here, err := t.isClaimedHere(t.task.id)
+		if here {
+			form = t.queue.base
 		}
-	}
-	t.queue.base = own
-	return nil
+		return here, err
+	})
+	t.queue.base = form
+	return t.unlessWrongType(err)
 }
 
-// claimedHere tells whether the task that was loaded is claimed under the form of the queue's keys that t works on.
-func (t *Tx) claimedHere() (bool, error) {
+// isClaimed tells whether the task is among the claimed ones of the queue that t works on, in any form of its keys. In a key of a wrong type
+// there is none.
+func (t *Tx) isClaimed(id []byte) (bool, error) {
+	claimed, err := t.inForms(func() (bool, error) { return t.isClaimedHere(id) })
+	return claimed, t.unlessWrongType(err)
+}
+
+// isClaimedHere is isClaimed for the form that t works on.
+func (t *Tx) isClaimedHere(id []byte) (bool, error) {
 	claimed, err := t.db.SetOf(t.place(supplier.InProgress))
-	if err == shard.ErrWrongType {
-		return false, nil
-	}
 	if err != nil {
 		return false, err
 	}
-	return claimed.Has(t.task.id)
+	return claimed.Has(id)
+}
+
+func (t *Tx) unlessWrongType(err error) error {
+	if err == shard.ErrWrongType {
+		return nil
+	}
+	return err
 }

@@ -166,8 +166,8 @@ func (t *Tx) Known() ([]Known, error) {
 			continue
 		}
 		err := t.db.Groups(ordinal, func(group string) {
-			if k, ok := supplier.ParseKey([]byte(group)); ok {
-				name := Name{k.Command, k.Tenant}
+			k, ok := supplier.ParseKey([]byte(group))
+			if name := (Name{k.Command, k.Tenant}); ok && name.Validate() == nil { // some can be named with a hash tag only, by no command of queues
 				all = append(all, Known{name, supplier.Hash64([]byte(name.String()))})
 			}
 		})

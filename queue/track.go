@@ -117,15 +117,6 @@ func (t *Tx) lapse(id []byte) error {
 	return nil
 }
 
-// isClaimed tells whether the task is among the claimed ones of the queue that t works on. In a key of a wrong type there is none.
-func (t *Tx) isClaimed(id []byte) (bool, error) {
-	inProgress, err := t.db.SetOf(t.place(supplier.InProgress))
-	if err != nil {
-		return false, t.tolerate(err)
-	}
-	return inProgress.Has(id)
-}
-
 // tolerate drops a client's error: nobody is there to be told, and what is wrong stays as it is, where a command will meet it.
 func (t *Tx) tolerate(err error) error {
 	switch err.(type) {
