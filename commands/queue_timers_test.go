@@ -163,7 +163,7 @@ func TestOrphansWhileOthersFlush(t *testing.T) {
 		keys += fmt.Sprint(" k", i, " v")
 	}
 	other.want("+OK", "select 1")
-	for step := range 5000 {
+	for step := range 200_000 {
 		if c.send("lrange codeq:q:a:pending:0 0 -1", "scard codeq:q:a:inprog") == "*1 $1 1 :0" {
 			return
 		}
