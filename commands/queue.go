@@ -192,8 +192,7 @@ func secondIDShards(ss *session, args [][]byte) (shard.Mask, error) {
 func enqueueCommand(many bool) Handler {
 	return func(c *Call) error {
 		a := c.args(0)
-		e := queue.Enqueue{Queue: queue.Name{Command: a.bytes()}}
-		e.Several = many
+		e := queue.Enqueue{Queue: queue.Name{Command: a.bytes()}, Several: many}
 		n := int64(1)
 		if many {
 			n = a.number("count", 1, math.MaxInt32)

@@ -133,10 +133,8 @@ func (t *Tx) Requeue(name Name, named [][]byte, count int64) (n int64, err error
 	if err != nil {
 		return 0, err
 	}
-	for priority := range supplier.MaxPriority + 1 {
-		if _, err := t.db.List(t.pending(priority)); err != nil {
-			return 0, err
-		}
+	if err := t.checkPending(); err != nil {
+		return 0, err
 	}
 	for _, id := range named {
 		dead, err := dlq.Has(id)
@@ -155,6 +153,16 @@ func (t *Tx) Requeue(name Name, named [][]byte, count int64) (n int64, err error
 		}
 	}
 	return n, nil
+}
+
+// checkPending finds out whether a pending list is of a wrong type, before anything is taken or written.
+func (t *Tx) checkPending() error {
+	for priority := range supplier.MaxPriority + 1 {
+		if _, err := t.db.List(t.pending(priority)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // revive makes one dead task pending. One whose JSON can't be used stays where it is, and the entry of one that is elsewhere goes.
@@ -244,10 +252,8 @@ func (t *Tx) takeEntries(place Place, count int64) ([][]byte, error) {
 
 // popPending takes the entries of up to count tasks that would be claimed next.
 func (t *Tx) popPending(count int64) (ids [][]byte, err error) {
-	for priority := range supplier.MaxPriority + 1 { // a wrong type is found before anything is taken
-		if _, err := t.db.List(t.pending(priority)); err != nil {
-			return nil, err
-		}
+	if err := t.checkPending(); err != nil {
+		return nil, err
 	}
 	for priority := supplier.MaxPriority; priority >= 0; priority-- {
 		list, err := t.db.List(t.pending(priority))
@@ -341,36 +347,32 @@ const cleanupKeeps = 100_000
 
 // Cleanup removes up to count tasks that have ended and whose retention is over by untilMs, and tells how many. Those that have not ended
 // are kept, beyond untilMs too, so that the next call does not meet them again.
-func (t *Tx) Cleanup(untilMs int64, count int) (n int64, err error) {
-	kept := 0
+func (t *Tx) Cleanup(untilMs int64, count int) (int64, error) {
+	removed, kept := 0, 0
 	for ordinal := range t.queues.router.Topology().Count() {
 		agenda, err := t.db.Fragment(ordinal, []byte(ttlKey))
 		if err != nil {
-			return n, err
+			return int64(removed), err
 		}
 		more := true
-		for ahead := maxPassedOver; more && int(n) < count && kept < cleanupKeeps; ahead *= 2 { // as each look steps over what was moved
+		for ahead := maxPassedOver; more && removed < count && kept < cleanupKeeps; ahead *= 2 { // as each look steps over what was moved
 			var ids [][]byte
-			if ids, more, err = t.first(agenda, untilMs, min(count-int(n), cleanupKeeps)+ahead); err != nil {
-				return n, err
+			if ids, more, err = t.first(agenda, untilMs, min(count-removed, cleanupKeeps)+ahead); err != nil {
+				return int64(removed), err
 			}
-			for _, id := range ids {
-				if int(n) == count || kept == cleanupKeeps {
-					break
-				}
-				removed, err := t.retireOne(id, untilMs)
-				if err != nil {
-					return n, err
-				}
-				if removed {
-					n++
-				} else {
+			for i := 0; i < len(ids) && removed < count && kept < cleanupKeeps; i++ {
+				switch gone, err := t.retireOne(ids[i], untilMs); {
+				case err != nil:
+					return int64(removed), err
+				case gone:
+					removed++
+				default:
 					kept++
 				}
 			}
 		}
 	}
-	return n, nil
+	return int64(removed), nil
 }
 
 // Route says where something lives, and why.
